@@ -105,8 +105,8 @@ def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--column", "item"), "--column 'item': say ROLE=NAME, as in --column item=doc_id"),
-        (("--column", "item="), "--column 'item=': say ROLE=NAME"),
+        (("--column", "item"), "--column 'item': give ROLE=NAME, as in --column item=doc_id"),
+        (("--column", "item="), "--column 'item=': give ROLE=NAME"),
         (("--column", "item=a", "--column", "item=b"), "item is 'a' already; a role is one column"),
         (
             ("--column", "itm=doc_id"),
@@ -122,7 +122,7 @@ def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> No
                 "model, output, human_coherence_ann1, human_coherence_ann2,"
             ),
         ),
-        (("--column", "score=bleu", "--columns", "{rater}"), "both say where scores are; say one"),
+        (("--column", "score=bleu", "--columns", "{rater}"), "both name the columns of scores; give one of them"),
         (
             ("--columns", "human_{aspect}_{rter}"),
             (

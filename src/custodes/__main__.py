@@ -1,4 +1,4 @@
-"""`python -m custodes`, and the command `custodes`: signals and streams come before anything heavy is imported."""
+"""`python -m custodes` and the command `custodes`: set up signals and streams before importing anything large."""
 
 import sys
 

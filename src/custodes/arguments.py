@@ -1,4 +1,4 @@
-"""The door of what is public: an argument is of the type that its signature declares, and within the limits of all."""
+"""Runtime validation of the arguments of public functions: type by the signature, and common limits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 10**9
-"""No whole number that an option counts by is larger."""
+"""Largest integer that an option accepts."""
 
 FEWEST_RESAMPLES = 20
-"""The standard error of fewer is off by a sixth and more."""
+"""Fewest resamples; with fewer, the relative error of the standard error is a sixth or more."""
 
 
 def between(name: str, value: float, low: float, high: float) -> float:
-    """An option that must lie strictly between two numbers."""
+    """Check that an option lies strictly between two numbers."""
     if not (is_number(value) and low < value < high):
         raise OptionError(f"{name}={shown(value)}: must lie between {low:g} and {high:g}, both excluded")
     return value
 
 
 def at_least(name: str, value: int, least: int) -> int:
-    """An option that must be an integer of at least some size, and at most `LARGEST`."""
+    """Check that an option is an integer of at least `least` and at most `LARGEST`."""
     if not is_whole(value) or value < least:
         raise OptionError(f"{name}={shown(value)}: must be a whole number of at least {least}")
     if value > LARGEST:
@@ -45,7 +45,7 @@ def at_least(name: str, value: int, least: int) -> int:
 
 
 def enough_resamples(name: str, value: int) -> int:
-    """How many resamples: none, or as many as an interval can be made of."""
+    """Check the number of resamples: 0, or enough for an interval."""
     at_least(name, value, 0)
     if 0 < value < FEWEST_RESAMPLES:
         raise OptionError(f"{name}={value}: too few for an interval; give at least {FEWEST_RESAMPLES}, or 0 for none")
@@ -53,17 +53,17 @@ def enough_resamples(name: str, value: int) -> int:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a number, and not a word for one, true or false."""
+    """Whether a value is a number, excluding booleans and texts."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, whatever it was written as."""
+    """Whether a value is an integer of any type."""
     return is_number(value) and (isinstance(value, Integral) or (math.isfinite(value) and value == value // 1))
 
 
 def one_of(name: str, value: Any, allowed: Any) -> Any:
-    """An option that must be one of some words."""
+    """Check that an option is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         close = suggestion(value, allowed) if isinstance(value, str) else ""
         raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{close}")
@@ -71,11 +71,11 @@ def one_of(name: str, value: Any, allowed: Any) -> Any:
 
 
 LARGEST_SEED = 2**64 - 1
-"""What a file of JSON can hold."""
+"""Values that a JSON file can hold."""
 
 
 def seed_or_generator(name: str, value: Any) -> Any:
-    """What numbers are drawn from: a seed, a generator of NumPy, or None for a fresh seed."""
+    """Check a source of random numbers: a seed, a NumPy generator, or None for a new seed."""
     if value is None or isinstance(value, np.random.Generator):
         return value
     if isinstance(value, bool) or not (isinstance(value, Integral) and 0 <= int(value) <= LARGEST_SEED):
@@ -87,14 +87,14 @@ def seed_or_generator(name: str, value: Any) -> Any:
 
 
 def check_storable(what: str, labels: Iterable[str]) -> None:
-    """Raise OptionError for text that no file can hold: half of a pair of code units."""
+    """Raise OptionError for text that no file can hold: unpaired surrogates."""
     for label in labels:
         if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
             raise OptionError(f"{what}: {shown(label)} is no text that a file can hold")
 
 
 def several(value: Any) -> TypeGuard[Iterable[Any]]:
-    """Whether it is several values side by side, in whatever container.
+    """Whether a value is a collection of several values.
 
     >>> several(["a"]), several("a"), several(np.array(5))
     (True, False, False)
@@ -122,17 +122,17 @@ def value_list(
     labels : collection of str, default ()
         Labels of the data. A comma inside one of them, or inside its exclusion `!label`, does not separate values.
     described : bool, default False
-        Whether a value may be `NAME: text`. An entry with a colon is then one value, and its commas belong to the text.
+        Whether a value may be `NAME: text`. An entry with a colon is then one value that may contain commas.
 
     Returns
     -------
     list of str
-        The values in order, without surrounding spaces. Empty ones are left out.
+        The values in order, without surrounding spaces or empty values.
 
     Raises
     ------
     OptionError
-        If an entry is no text, or if a comma stands before the colon of a described value.
+        If an entry is not text, or if a described value has a comma before its colon.
 
     Examples
     --------
@@ -170,10 +170,10 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
 
 
 def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
-    """Entries `KEY=VALUE` of a repeatable argument, each given alone or in a comma list.
+    """Entries `KEY=VALUE` of a repeatable argument, given separately or as a comma list.
 
-    A comma separates two entries only where one of `keys` and `=` follow, or any name where no keys are listed; other
-    commas belong to the value.
+    A comma separates two entries only if one of `keys` and `=` follow, or any name if there are no keys; other commas
+    belong to the value.
 
     >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
     ['stop=a,b', 'seed=1', 'top_p=1']
@@ -188,19 +188,19 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "resamples": enough_resamples,
     "rng": seed_or_generator,
 }
-"""What arguments that several questions share may be, beside their type."""
+"""Checks of arguments shared by several questions, in addition to their types."""
 
 
 @cache
 def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The types of all arguments of a function, those of `**options: Unpack[...]` among them."""
+    """The types of all arguments of a function, including those of `**options: Unpack[...]`."""
     hints = get_type_hints(function)
     unpacked = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
     return {**hints, **{name: kind for options in unpacked for name, kind in get_type_hints(options).items()}}
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function check every argument it is given by the type that its signature declares."""
+    """Make a function check all its arguments against the types of its signature."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -216,23 +216,23 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 SECRETS = ("key", "base_url")
-"""Arguments that may hold a key or password: a value that is refused here is not shown."""
+"""Arguments that may hold a key or password, whose values are not displayed in errors."""
 
 
 def _told(name: str, value: Any) -> str:
-    """An argument and its value in an error."""
+    """An argument and its value in an error message."""
     return f"{name} (not shown here)" if name in SECRETS else f"{name}={shown(value)}"
 
 
 def members(kind: Any) -> tuple[Any, ...]:
-    """The types that a value may have."""
+    """The member types of a union."""
     if get_origin(kind) in (Union, UnionType):
         return tuple(member for part in get_args(kind) for member in members(part))
     return (kind,)
 
 
 def argument(name: str, value: Any, kind: Any) -> Any:
-    """The value as Python's own of its declared type; OptionError for another type or beyond the limits of its name.
+    """The value converted to its declared type; OptionError for another type or beyond the limits of its name.
 
     >>> argument("resamples", np.int64(200), int)
     200
@@ -245,7 +245,7 @@ def argument(name: str, value: Any, kind: Any) -> Any:
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """The value as the first of its types that it fits."""
+    """The value converted to the first type that it fits."""
     words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in words:
@@ -257,7 +257,7 @@ def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
             raise OptionError(f"{_told(name, value)}: must be a {kind.__name__}")
         return value
     if len(converters) + bool(words) < len(allowed):
-        return value  # several types, some of their own: checked where it matters
+        return value  # unions with other types are checked by the function
     for _, convert in converters:
         converted = convert(value)
         if converted is not None:
@@ -279,7 +279,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return value if isinstance(value, int) and abs(value) <= LARGEST else float(value)
-    except OverflowError:  # a whole number beyond all others
+    except OverflowError:  # an integer too large to convert
         return None
 
 
@@ -288,7 +288,7 @@ def _text(value: Any) -> str | None:
 
 
 def _texts(value: Any) -> Any:
-    if isinstance(value, str):  # one needs no list
+    if isinstance(value, str):  # a single value needs no list
         return str(value)
     texts = list(value) if several(value) else [None]
     if not all(isinstance(text, str) for text in texts):
@@ -317,7 +317,7 @@ def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _progress(value: Any) -> Any:
-    """The same callable, which says in one line where it is not what wraps an iterable."""
+    """The callable, wrapped so that incorrect use is reported in one line."""
     if value is silent or not callable(value):
         return value if callable(value) else None
 
@@ -350,4 +350,4 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     Mapping[str, str]: ("names by name", _by_name(_text)),
     Mapping[str, Sequence[float]]: ("numbers by name, one or a list each", _by_name(_numbers)),
 }
-"""What a value must be, in words, and the value as Python's own, None where it is something else."""
+"""Type to its description and its converter, which returns None for an invalid value."""

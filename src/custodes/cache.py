@@ -1,4 +1,4 @@
-"""Answers that were paid for once: a SQLite file of scores and replies, under a hash of all that could change them."""
+"""Cache of scores and replies in a SQLite file, keyed by a hash of everything that could change them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from custodes.errors import InputError, shown
 from custodes.files import check_writable
 
 APPLICATION = 0x43555341
-"""The application id of a cache (`CUSA`), which no other SQLite file has."""
+"""The application id of a cache (`CUSA`), unique among SQLite files."""
 VERSION = 1
 WAIT = 60.0
-"""Seconds that one run waits for another that writes."""
+"""Seconds that one run waits for another one's write lock."""
 
 SCHEMA = f"""
 PRAGMA journal_mode = WAL;
@@ -35,8 +35,8 @@ COMMIT;
 
 
 class KeptScore(NamedTuple):
-    """Score of one output: float64 values as bytes (one, or one per reference), whether a text was truncated, why there
-    is no score ('' where there is one), CPU seconds."""
+    """Score of one output: float64 values as bytes (one, or one per reference), whether a text was truncated, the
+    reason for a missing score ('' otherwise), CPU seconds."""
 
     key: str
     metric: str
@@ -47,10 +47,10 @@ class KeptScore(NamedTuple):
 
 
 class Cache:
-    """A file of answers, or a place in memory for one run (`path` None).
+    """A file of cached values, or memory for one run (`path` None).
 
-    Every answer is committed as it comes, so that a run that is killed loses only what was in flight. Several runs may
-    use one file at once. A file that does not exist is created with the first answer.
+    Values are committed one by one, so a killed run loses only requests in progress. Several runs may use one file at
+    once. A missing file is created with the first value.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -59,7 +59,7 @@ class Cache:
         if path is not None:
             check_writable(path)
         if self._exists():
-            with self._transaction():  # other files are refused before the work
+            with self._transaction():  # other files are rejected before the work
                 pass
 
     def _exists(self) -> bool:
@@ -67,7 +67,7 @@ class Cache:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The open file, to which all statements within are written, or none; errors of SQLite are one line."""
+        """A transaction on the open file: all statements are written, or none; errors of SQLite become one line."""
         try:
             if self._connection is None:
                 self._connection = self._open()
@@ -82,7 +82,7 @@ class Cache:
         place = ":memory:" if self.path is None else self.path
         base = sqlite3.connect(place, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
         try:
-            # Another run may create it meanwhile: where there are tables, there is all else.
+            # Another run may create it at the same time: if there are tables, everything else is there.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
             tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
             if tables and (application, version) != (APPLICATION, VERSION):
@@ -107,16 +107,16 @@ class Cache:
         return None if mean is None else float(mean)
 
     def keep_scores(self, rows: Iterable[KeptScore]) -> None:
-        """Store scores, all or none; one that is there already stays."""
+        """Store scores, all or none; existing ones are kept."""
         with self._transaction() as base:
             base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Stored replies by key. Requests, which are long, stand in a table of their own."""
+        """Stored replies by key. Requests, which are long, are in a separate table."""
         return dict(self._rows("reply", keys))
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
-        """Store a reply and its request, both JSON; one that is there already stays."""
+        """Store a reply and its request, both JSON; existing ones are kept."""
         with self._transaction() as base:
             base.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
             base.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))

@@ -1,4 +1,4 @@
-"""The command line: a verb is imported when it is called, and none for the list of verbs."""
+"""The command line. Verbs are imported when called; the list of verbs imports none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERB_GROUPS: Mapping[str, Sequence[str]] = {
     "Metrics: compute, combine, test": ("score", "combine", "gate"),
     "Data and installation": ("convert", "count", "doctor"),
 }
-"""The list of verbs: heading of a group to its verbs."""
+"""Heading of each group of verbs to its verbs."""
 
 VERBS: Mapping[str, str] = {
     **{name: line for name, line in QUESTIONS.items() if name != "validate"},
@@ -53,7 +53,7 @@ VERBS: Mapping[str, str] = {
     "convert": "Any input format to long tables",
     "doctor": "What is installed, and whether it works",
 }
-"""Every verb with its line in the list."""
+"""Description of each verb in the list."""
 
 WITH_SUBCOMMANDS = ("combine", "annotate")
 
@@ -81,7 +81,7 @@ def _listing(heading: str, verbs: Sequence[str]) -> str:
 
 
 def app() -> App:
-    """The command with all its verbs, each by the place that it is imported from."""
+    """The app with all verbs, each with the path that it is imported from."""
     from cyclopts import App
 
     from custodes.command_line import HOW
@@ -95,8 +95,8 @@ def app() -> App:
 
 
 def _with_streams(argv: Sequence[str]) -> list[str]:
-    """The words of a command line, with the path of the stream for `-`, which the parser would take for an option:
-    standard output after `-o`, and standard input elsewhere."""
+    """Command-line arguments with `-` replaced by the path of the stream, since the parser would read it as an option:
+    standard output after `-o`, else standard input."""
     words = []
     for before, word in zip(["", *argv], argv, strict=False):
         if word == "-":

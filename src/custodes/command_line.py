@@ -1,4 +1,4 @@
-"""Parsing of a command line: groups of options, and errors in terms of options."""
+"""Parsing of the command line: conventions of all verbs, and errors that name options."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeat
 STATISTICS = Group("Statistics", sort_key=3)
 READING_OPTIONS = Group("Reading", sort_key=4)
 OUTPUT_OPTIONS = Group("Output", sort_key=5)
-"""Groups of options that verbs share."""
+"""Groups of options shared by verbs."""
 
 SWITCH = Parameter(negative="", show_default=False)
-"""An option without a value, off unless it is given."""
+"""A switch: an option without a value, off by default."""
 
 DIGITS = 40
-"""Digits of a whole number at most."""
+"""Most digits of an integer."""
 
 RENAMED: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 """Options whose names differ from those of the Python arguments."""
 
 
 def call(app: App, words: Sequence[str]) -> int | None:
-    """Run the verb that a command line names; errors name options where the library names arguments."""
+    """Run the verb of a command line; errors name options instead of arguments."""
     try:
         result: int | None = app(words)
     except CycloptsError as problem:
@@ -56,7 +56,7 @@ def call(app: App, words: Sequence[str]) -> int | None:
 
 
 def in_options(message: str, options: set[str]) -> str:
-    """An error with options of the command line in place of the arguments of a function.
+    """An error message with options of the command line instead of arguments of functions.
 
     >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
     '--tie-rate 2: must lie between 0 and 1'
@@ -72,7 +72,7 @@ def in_options(message: str, options: set[str]) -> str:
 
 
 def whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """A whole number of at least 0; the parser would round 1.5."""
+    """Parse an integer of at least 0; the parser would round 1.5."""
     text = tokens[0].value
     if not is_whole(text):
         raise ValueError(f"{shown(text)} is not a whole number of at least 0")
@@ -80,5 +80,5 @@ def whole(type_: Any, tokens: Sequence[Token]) -> int:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a word is a whole number of at most `DIGITS` digits."""
+    """Whether a word is an integer with at most `DIGITS` digits."""
     return text.isascii() and text.isdigit() and len(text) <= DIGITS

@@ -1,4 +1,4 @@
-"""Standard output and standard error of the command line, and its exit status. Nothing heavy is imported here."""
+"""Standard output and standard error of the command line, and its exit status. Imports nothing large."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tell(text: str) -> None:
 
 
 def put(content: Iterable[bytes]) -> None:
-    """Write bytes to standard output, part by part; control characters are escaped on a terminal only."""
+    """Write bytes to standard output in parts; control characters are escaped on a terminal only."""
     if sys.stdout.isatty():
         content = ("\n".join(map(escape_controls, part.decode().split("\n"))).encode() for part in content)
     sys.stdout.buffer.writelines(content)
@@ -37,7 +37,7 @@ def put(content: Iterable[bytes]) -> None:
 
 @contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """The reader of a pipe may leave, which is no error: what it did not read goes nowhere."""
+    """Ignore broken pipes: the reader of a pipe may stop early, and the rest of the output is discarded."""
     try:
         yield
         sys.stdout.flush()
@@ -49,9 +49,9 @@ def status_of(work: Callable[[], int | None]) -> int:
     """Run the work of a command and return its exit status: 0 success, 1 problems found, 2 invalid input, 3
     inconclusive, 130 interrupted."""
     try:
-        if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # with which Polars ends the process
+        if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # Polars would abort the process
             raise OptionError("POLARS_MAX_THREADS=0 is no number of threads; set it to 1 or more, or unset it")
-        status = 0  # where the reader of a pipe leaves before there is one
+        status = 0  # if the reader of a pipe stops before there is one
         with quiet_pipe():
             status = work() or 0
         return status  # noqa: RET504
@@ -66,7 +66,7 @@ def status_of(work: Callable[[], int | None]) -> int:
         )
     except OSError as problem:
         reason = "standard output is closed" if problem.errno == EBADF else problem.strerror
-        if problem.filename is None:  # of a stream; errors of files are reported where these are written
+        if problem.filename is None:  # an error of a stream; errors of files are reported elsewhere
             message = f"cannot write: {reason}; choose another place"
         else:
             message = f"cannot read {shown(problem.filename)}: {reason}; give another file"
@@ -82,11 +82,11 @@ def end(work: Callable[[], int]) -> NoReturn:
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
+            stream.reconfigure(errors="replace")  # unsupported characters are shown as question marks
     status = work()
     try:
         sys.stdout.flush()
-    except OSError:  # reported already, and not to be reported again by the interpreter when it ends
+    except OSError:  # already reported; the interpreter must not report it again on exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 

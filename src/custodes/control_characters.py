@@ -1,10 +1,11 @@
-"""Escape control characters: what would move a cursor, turn a line round or end a drawing."""
+"""Escape control characters, so that labels cannot affect a terminal, the text direction or a drawing."""
 
 from __future__ import annotations
 
 import re
 
-# Controls of ISO 2022 (C0, delete, C1), of lines (U+2028) and of direction (Unicode Annex 9), and what is no character.
+# Control characters of ISO 2022 (C0, delete, C1), line separators (U+2028), text direction (Unicode Annex 9), and
+# noncharacters.
 _UNSHOWN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
     + "".join(chr((plane << 16) + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
@@ -14,10 +15,10 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape_controls(text: str) -> str:
-    r"""A text with its control characters as escapes, so that printing or drawing it does nothing else.
+    r"""A text with its control characters escaped, so that it can be printed or drawn safely.
 
-    Escaped are controls (a line break too), what turns the direction of a text, lone surrogates and code points that
-    are no characters. Letters of any script, joiners and emoji stay. Doing it twice changes nothing.
+    Escaped are control characters (including line breaks), changes of text direction, lone surrogates and
+    noncharacters. Letters of any script, joiners and emoji stay. The function is idempotent.
 
     >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder

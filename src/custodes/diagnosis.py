@@ -1,4 +1,4 @@
-"""What is installed and whether it works: `doctor`, for a user whose numbers or pictures do not come."""
+"""`doctor`: which packages are installed, and whether they work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "custodes"
 
 
 class Extra(NamedTuple):
-    """What an extra adds, in a few words, and the modules that it needs."""
+    """What an extra adds, and the modules that it needs."""
 
     gives: str
     modules: tuple[str, ...]
@@ -47,53 +47,53 @@ EXTRAS: Mapping[str, Extra] = {
     "judge": Extra("LLM judges over HTTP, and what they cost", ("httpx2", "genai_prices")),
     "vendors": Extra("LLM judges of vendors with a protocol of their own", ("pydantic_ai",)),
     "annotate": Extra(
-        "the site that asks people",
+        "the site of annotation studies",
         (
             *("starlette", "uvicorn", "nh3", "markdown_it", "mdit_py_plugins", "pygments", "latex2mathml"),
             *("itsdangerous", "PIL"),
         ),
     ),
 }
-"""Every extra of the package, in the order in which most people need them."""
+"""Every extra of the package, the most common first."""
 
 
 @result
 class Doctor(Result):
-    """What `doctor` found; `status` is 1 where a needed package does not fit or a test failed."""
+    """Result of `doctor`; `status` is 1 if a required package is missing or a test failed."""
 
     BY: ClassVar[str] = ""
 
     place: pl.DataFrame = table(
-        "Where it runs.",
-        label("what", "custodes, Python, the machine, the arithmetic"),
+        "Environment.",
+        label("what", "custodes, Python, the machine, numerical libraries"),
         label("found", "version and place; the home folder is ~"),
     )
     packages: pl.DataFrame = table(
-        "One row a package that is needed.",
-        label("package", "its name on the package index"),
-        label("needed", "versions that fit"),
+        "One row per required package.",
+        label("package", "name on the package index"),
+        label("needed", "required versions"),
         label("version", "the installed one; null: none"),
-        flag("fits", "whether it is there, in a version that fits"),
+        flag("fits", "whether it is installed in a required version"),
     )
     extras: pl.DataFrame = table(
-        "One row an extra.",
-        label("extra", "its name"),
-        flag("present", "whether all its packages are there, in versions that fit"),
-        labels("missing", "packages that are not"),
-        label("gives", "what works with it"),
-        label("install", "the command that adds it"),
+        "One row per extra.",
+        label("extra", "name of the extra"),
+        flag("present", "whether all its packages are installed in required versions"),
+        labels("missing", "missing packages"),
+        label("gives", "what it adds"),
+        label("install", "the command that installs it"),
     )
     tests: pl.DataFrame = table(
-        "One row a test of this installation.",
-        label("test", "what was tried"),
-        flag("passed", "whether it came out as it should"),
-        label("found", "what came out"),
-        score("seconds", "how long it took"),
+        "One row per test of this installation.",
+        label("test", "name of the test"),
+        flag("passed", "whether the result was as expected"),
+        label("found", "result"),
+        score("seconds", "run time in seconds"),
     )
 
     @property
     def status(self) -> int:
-        """0 where all that is needed is there and works, else 1."""
+        """0 if all requirements are installed and work, else 1."""
         return 0 if self.packages["fits"].all() and self.tests["passed"].all() else 1
 
 
@@ -158,14 +158,14 @@ def _place() -> list[dict[str, str]]:
         NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
         "machine": f"{platform.platform()}, cores: {cores}",
-        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "no BLAS that tells its name",
+        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
     return [{"what": what, "found": _without_home(text)} for what, text in facts.items()]
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
-    """Packages that are needed here, by all or by an extra alone, with their installed versions."""
+    """Requirements of all installations, or of an extra alone, with their installed versions."""
     from packaging.requirements import Requirement
 
     rows = []
@@ -185,7 +185,7 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 def _extras() -> Iterator[dict[str, Any]]:
     declared = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for name, extra in EXTRAS.items():
-        if name in declared:  # an older installation, beside newer sources, has others
+        if name in declared:  # an older installation with newer sources has others
             missing = [row["package"] for row in _requirements(name) if not row["fits"]]
             install = f"pip install '{NAME}[{name}]'"
             yield {"extra": name, "present": not missing, "missing": missing, "gives": extra.gives, "install": install}
@@ -197,20 +197,20 @@ def _tests_of_demo(rng: int | np.random.Generator) -> list[dict[str, Any]]:
 
 
 def _tests_of_extras(extras: list[str]) -> list[dict[str, Any]]:
-    # What a newer Python has itself is not installed, and not tested.
+    # Packages that a newer Python includes are not required.
     return [_outcome(f"extra {name}", partial(_loaded, name)) for name in extras if _requirements(name)]
 
 
 def _loaded(name: str) -> str:
-    """The modules of an extra with their versions: a package may be installed and not load."""
+    """The modules of an extra with their versions; a package may be installed and fail to import."""
     modules = [import_module(module) for module in EXTRAS[name].modules]
-    # Some warn where their version is asked for that is not written down.
+    # Some packages warn when asked for an undeclared version.
     versions = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
     return ", ".join([*versions, *([WORKS[name]()] if name in WORKS else [])])
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
-    """The row of a test; whatever goes wrong in it is a finding."""
+    """The row of a test; any exception is its result."""
     start = time.perf_counter()
     try:
         passed, text = True, test()
@@ -224,7 +224,7 @@ KNOWN = {
     "kendall_item": 0.5716002339883014,
     "pearson_global": 0.7405549873213673,
 }
-"""How well the metric `judge` of the demo agrees with annotators on coherence, as this version computes it."""
+"""Agreement of the metric `judge` of the demo with annotators on coherence, as computed by this version."""
 
 
 def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:
@@ -244,7 +244,7 @@ def _numbers(study: Any, rng: int | np.random.Generator) -> str:
 
 
 def _threads(study: Any, rng: int | np.random.Generator) -> str:
-    """The same question from several threads at once has one answer."""
+    """Check that a question gives the same result in several threads at once."""
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
     with ThreadPoolExecutor(4) as pool:
         first, *others = pool.map(lambda _: _agreement(study, 20, seed), range(4))
@@ -278,11 +278,11 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
 
 
 TESTS = {"numbers": _numbers, "threads": _threads, "picture": _picture, "files": _files}
-"""Name to test of the installation, which gets the demo and a seed and returns what it found."""
+"""Name to test of the installation; a test gets the demo and a seed and returns a description of its result."""
 
 
 CHRF = 81.28715195785207
-"""What sacrebleu's chrF makes of `SAT` beside its reference."""
+"""The chrF of sacrebleu for `SAT` and its reference."""
 
 SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on the mat", "cat"]}
 
@@ -296,7 +296,7 @@ def _scored() -> str:
 
 
 def _judged() -> str:
-    """A stand-in for a model says that what is shown first is better: one verdict for each."""
+    """Check both presentation orders with a stand-in model that always prefers the output shown first."""
 
     def first(body: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"choices": [{"message": {"content": '{"verdict": "A"}'}, "finish_reason": "stop"}]}
@@ -308,7 +308,7 @@ def _judged() -> str:
 
 
 def _annotated() -> str:
-    """The demo is served on a free port, and one comparison answered."""
+    """Serve the demo on a free port, and answer one comparison."""
     from urllib.request import urlopen
 
     from custodes.annotate.demo import trying
@@ -329,4 +329,4 @@ def _annotated() -> str:
 
 
 WORKS: Mapping[str, Callable[[], str]] = {"score": _scored, "judge": _judged, "annotate": _annotated}
-"""What is tried of an extra beside its imports."""
+"""Further tests of an extra, after its imports."""

@@ -1,4 +1,4 @@
-"""The errors a user can meet, and how they are worded: who, what came, what is allowed, the way out."""
+"""Errors reported to the user. A message states the subject, the value, what is allowed and what to do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
-"""Characters of an error at most, and how many of them are its beginning: the way out stands at the end."""
+"""Longest error message, and the length of its beginning that is kept: the advice is at the end."""
 
 
 class CustodesError(Exception):
-    """Anything wrong that the user can mend; the message is one line, and harmless to a terminal."""
+    """Base class of errors that the user can correct; the message is one line with control characters escaped."""
 
     def __str__(self) -> str:
         text = escape_controls(" ".join(super().__str__().splitlines()))
@@ -22,7 +22,7 @@ class CustodesError(Exception):
 
 
 class InputError(CustodesError):
-    """A file or table that cannot be read as it stands."""
+    """A file or table that cannot be read."""
 
 
 class OptionError(CustodesError, ValueError):
@@ -38,7 +38,7 @@ class CustodesWarning(UserWarning):
 
 
 def listed(labels: Iterable[object], *, limit: int = 8) -> str:
-    """Labels as a short comma list, the rest counted.
+    """Labels as a short comma list, with the number of omitted ones.
 
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
@@ -49,7 +49,7 @@ def listed(labels: Iterable[object], *, limit: int = 8) -> str:
 
 
 def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """A ' (did you mean ...?)' where something close exists, else an empty string.
+    """Text ' (did you mean ...?)' with a similar name, else an empty string.
 
     >>> suggestion("expret", ["expert1", "turker1"])
     " (did you mean 'expert1'?)"
@@ -60,17 +60,17 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
 
 
 def shown(value: object) -> str:
-    """A value in an error, short and in one line.
+    """A value for an error message, short and in one line.
 
     >>> shown("a" * 200)[-6:]
     'aaa...'
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # whatever it is, it is not what was asked for
+    except Exception:  # a value that cannot be printed is wrong anyway
         text = f"<{type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 SHOWN = 80
-"""Characters of a value in an error."""
+"""Most characters of a value in an error message."""

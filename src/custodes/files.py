@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one: under a name of its own beside it, then renamed."""
+"""Atomic writes: files are written under a temporary name next to the target, then renamed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"
 
 
 def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
-    """Write a whole file or leave what was there untouched; raises `OptionError` where the place cannot be written.
+    """Write a file completely or leave the existing one unchanged; raises `OptionError` if the path is not writable.
 
-    What comes in several parts is written part by part.
+    Content in several parts is written part by part.
 
-    A file that is there keeps its mode, and a link stays one: what it points to is written. A device, a pipe or an open
-    descriptor (`/dev/stdout`) is written to and never replaced.
+    An existing file keeps its mode; for a link, its target is written. A device, a pipe or an open descriptor
+    (`/dev/stdout`) is written to and never replaced.
 
     >>> import tempfile
     >>> write_atomically(Path(tempfile.mkdtemp()) / "note.txt", "done").read_text()
@@ -39,7 +39,7 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
                 stream.writelines(data)
         else:
             _replace(os.path.realpath(place), data)
-    except FileNotFoundError:  # its folder is there, as was looked: one of a system that keeps no files
+    except FileNotFoundError:  # the folder exists, but belongs to a file system without regular files
         raise _unwritable(place, f"the folder {place.parent} takes no new file") from None
     except OSError as problem:
         raise _unwritable(place, problem.strerror) from None
@@ -47,12 +47,12 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
 
 def _replace(target: str, data: Iterable[bytes]) -> None:
-    """Put a file in the place of another, or of none."""
+    """Write a file in the place of an existing one, or a new one."""
     before = os.stat(target) if os.path.exists(target) else None
     name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(name)
     try:
-        # Never wider than the file that it replaces, not even for a moment; a new one has what the umask leaves.
+        # Never wider permissions than the replaced file, not even temporarily; a new file has those of the umask.
         mode = 0o666 if before is None else 0o600
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with os.fdopen(handle, "wb") as file:
@@ -69,18 +69,18 @@ def _replace(target: str, data: Iterable[bytes]) -> None:
 
 
 def _keep_owner(name: str, before: os.stat_result) -> int:
-    """Give a file the owner and group of the file that it replaces, where allowed; returns its permissions."""
+    """Give a file the owner and group of the file that it replaces, if allowed; returns its permissions."""
     mode, after = stat.S_IMODE(before.st_mode), os.stat(name)
     if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
         try:
             os.chown(name, before.st_uid, before.st_gid)
         except (OSError, AttributeError):
-            mode &= ~0o7070  # what its group was allowed is not for another
+            mode &= ~0o7070  # the group permissions are not for another group
     return mode
 
 
 def check_writable(path: str | Path) -> Path:
-    """The path of a file to come; raises `OptionError` where it is a folder, or cannot be made or replaced."""
+    """Check the path of an output; raises `OptionError` if it is a folder, or cannot be created or replaced."""
     place = Path(path)
     if os.path.isdir(place):
         raise _unwritable(place, "it is a folder", "give a file name (or a name that ends in /)")
@@ -90,7 +90,7 @@ def check_writable(path: str | Path) -> Path:
         status = None
     except NotADirectoryError:
         raise _unwritable(place, f"{place.parent} is no folder") from None
-    except OSError as problem:  # a circle of links, a name that is too long
+    except OSError as problem:  # a cycle of links, or a name that is too long
         raise _unwritable(place, problem.strerror) from None
     except ValueError:
         raise _unwritable(place, "no file can have this name") from None
@@ -111,8 +111,8 @@ def _unwritable(place: Path, why: str | None, way_out: str = "choose another pla
 
 
 def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
-    """Raise `OptionError` where a file to be written is read, also through a link, or stands in a folder that is read,
-    or is to be written twice.
+    """Raise `OptionError` if an output is also an input (also through links), is in an input folder, or is written
+    twice.
 
     >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
@@ -140,7 +140,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Device and inode of a file or folder; None for anything else."""
+    """Device and inode of a file or folder; None if it does not exist."""
     status = _status(path)
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return None
@@ -148,7 +148,7 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 
 def _status(path: str | Path) -> os.stat_result | None:
-    """What is there; None for nothing, or for a name that no file can have."""
+    """Status of an existing path; None if it does not exist or the name is invalid."""
     try:
         return os.stat(path)
     except (OSError, ValueError):
@@ -156,12 +156,12 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a place is there and no file: a device, a pipe, an open descriptor. Its name says nothing of a format."""
+    """Whether a path exists and is not a file: a device, a pipe, an open descriptor. Its name implies no format."""
     return _status(path) is not None and (_identity(path) is None or _descriptor(path) is not None)
 
 
 def _descriptor(path: str | Path) -> int | None:
-    """The number of the open descriptor that a place names (`/dev/stdout`, `/dev/fd/3`), also through links."""
+    """The number of the open descriptor that a path refers to (`/dev/stdout`, `/dev/fd/3`), also through links."""
     place = os.path.abspath(path)
     for _ in range(40):  # as many links as Linux follows
         folder, name = os.path.split(place)
@@ -174,12 +174,12 @@ def _descriptor(path: str | Path) -> int | None:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a place is a folder: its name ends in /, or there is one."""
+    """Whether a path is a folder: its name ends in /, or the folder exists."""
     return str(path).endswith("/") or os.path.isdir(path)
 
 
 def folder(path: str | Path) -> Path:
-    """The folder, made if it is not there."""
+    """The folder, created if it does not exist."""
     target = Path(path)
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Refuse what would not fit in memory before it is tried: the system would end the process without a message."""
+"""Check memory requirements in advance, since the system would kill the process without a message."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import os
 from custodes.errors import OptionError
 
 _NUMBERS = 1000
-"""That a resample takes beside how often it holds each cluster: the statistics of all raters, of several aspects at
-once. On the demo (seven metrics, three aspects) it is 3000 in agreement and less elsewhere."""
+"""Memory of a resample beyond the weights of clusters: statistics of all raters, for several aspects at once. On the
+demo (seven metrics, three aspects) it is 3000 numbers in agreement and less elsewhere."""
 
 SHARE = 0.8
-"""Of the machine's memory that may be taken."""
+"""Proportion of the machine's memory that may be used."""
 
 
 def memory() -> float:
-    """Bytes of the machine; without end where it does not say."""
+    """Memory of the machine in bytes; infinite if unknown."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # not on every system
@@ -23,17 +23,17 @@ def memory() -> float:
 
 
 def fits(needed: float) -> bool:
-    """Whether so many bytes may be taken."""
+    """Whether this many bytes may be used."""
     return needed <= SHARE * memory()
 
 
 def of_resamples(resamples: int, units: float = 0.0) -> float:
-    """Numbers of eight bytes that resamples take, each with how often it holds every one of so many `units`."""
+    """Number of eight-byte numbers that resamples need, including the weights of `units` clusters each."""
     return (1 + resamples) * (units + _NUMBERS)
 
 
 def check_memory(name: str, value: int, numbers: float) -> None:
-    """Raise OptionError where `name`=`value` asks for so many `numbers` of eight bytes that they cannot be kept.
+    """Raise OptionError if `name`=`value` needs more eight-byte `numbers` than memory allows.
 
     >>> check_memory("resamples", 1000, 1e6)
     """

@@ -1,4 +1,4 @@
-"""The options that verbs share: what is read, and where results go."""
+"""Options shared by verbs: inputs and outputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from custodes.files import check_distinct_files, check_writable, folder, is_fold
 from custodes.progress import Progress, silent
 
 FILE_WIDTH = 120
-"""Columns of text of a table that goes to a file."""
+"""Most characters of a text column in a table written to a file."""
 
 Inputs = Annotated[
     str,
@@ -50,7 +50,7 @@ Inputs = Annotated[
         "demo-texts for texts without ratings."
     ),
 ]
-"""What a verb reads."""
+"""The inputs of a verb."""
 
 QuoteFormulas = Annotated[
     bool,
@@ -70,13 +70,13 @@ SUFFIXES: dict[str, Format] = {
     ".tex": "latex",
     ".html": "html",
 }
-"""The format of a file by its name."""
+"""Format of a file by its suffix."""
 
 
 @Parameter(name="*", group=READING_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Options of what is read."""
+    """Options of inputs."""
 
     reader: Annotated[str | None, Parameter(help="Reader to use (default: chosen by suffix and columns).")] = None
     raters: Annotated[
@@ -106,7 +106,7 @@ class Reading:
     ] = None
 
     def refuse(self, why: str) -> None:
-        """Refuse options of what is read where they would have no effect."""
+        """Raise if input options are given that would have no effect."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
                 raise OptionError(f"--{option.name} {value} has no effect: {why}")
@@ -122,47 +122,47 @@ class Reading:
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
 
     def about(self, inputs: Sequence[str]) -> Any:
-        """What a question is asked about: counts, if their file is the one input, else a study."""
+        """The data of a question: counts, if their file is the only input, else a study."""
         if len(inputs) == 1 and is_counts(inputs[0]):
             self.refuse(f"{inputs[0]} holds counts")
             return read_counts(inputs[0])
         return self.study(inputs)
 
     def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
-        """The part of the inputs that is chosen, here or in the schema; everything where nothing is."""
+        """The part of the inputs selected on the command line or in the schema; everything without a selection."""
         study = self.study(inputs)
         chosen = {**study.selection, **selection}
         return study.select(**chosen, one_side=True) if chosen else study
 
     @property
     def files(self) -> list[Any]:
-        """The values of these options, of which some are files that are read; those that a schema names, too."""
+        """Values of these options that are input files, including those named in a schema."""
         from_schema = {} if self.schema is None else Schema.load(self.schema).reading
         return [*vars(self).values(), *from_schema.values()]
 
     @property
     def own(self) -> dict[str, Any]:
-        """What is read, beside columns and schema."""
+        """Arguments of `read` other than columns and schema."""
         return {"reader": self.reader, "raters": self.raters, "items": self.items, "invalid": self.invalid}
 
     @property
     def mapping(self) -> dict[str, str | list[str]]:
-        """Role to column, as `read` takes it."""
+        """Role to column, in the form that `read` accepts."""
         mapping: dict[str, str | list[str]] = {}
         for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
             role, sign, name = text.partition("=")
             if not sign or not name:
-                raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")
+                raise OptionError(f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id")
             if role in mapping:
                 raise OptionError(f"--column {text!r}: {role} is {mapping[role]!r} already; a role is one column")
             mapping[role] = name
         if self.columns and "score" in mapping:
-            raise OptionError("--column score=… and --columns both say where scores are; say one")
+            raise OptionError("--column score=… and --columns both name the columns of scores; give one of them")
         return mapping | ({"score": self.columns} if self.columns else {})
 
 
 def check_quoted(places: Iterable[str | Path]) -> None:
-    """Raise `OptionError` for `--quote-formulas` where no file is one that a spreadsheet opens as text."""
+    """Raise `OptionError` for `--quote-formulas` without a text file that spreadsheets open."""
     if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
         raise OptionError("--quote-formulas: only csv and tsv are quoted; ask for --format csv, or name a .csv")
 
@@ -170,7 +170,7 @@ def check_quoted(places: Iterable[str | Path]) -> None:
 @Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Options of results: format and place."""
+    """Options of results: format and destination."""
 
     format: Annotated[
         Format | None, Parameter(help="table (default), json (all tables), csv (one table), md, latex or html.")
@@ -192,12 +192,12 @@ class Output:
 
     @property
     def place(self) -> str | None:
-        """The file of the tables, or their folder; None: standard output."""
+        """The output file of the tables, or their folder; None: standard output."""
         return self.output
 
     @property
     def shape(self) -> Format:
-        """The format by the name of the file, else that of the option."""
+        """The format by the file name, else by the option."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
@@ -207,7 +207,7 @@ class Output:
         return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
 
     def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Refuse, before the work, outputs that cannot be written or that are among the files that are `read`."""
+        """Check, before the work, that outputs are writable and are not among the files that are `read`."""
         files = self.files(tables)
         if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
@@ -216,31 +216,31 @@ class Output:
             suffix = Path(check_writable(self.place)).suffix.lower()
             if suffix not in SUFFIXES and not is_stream(self.place):
                 raise OptionError(
-                    f"-o {self.place}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
+                    f"-o {self.place}: the suffix determines the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
                     f"{suggestion(suffix, SUFFIXES)}"
                 )
             if self.format not in (None, self.shape):
-                raise OptionError(f"-o {self.place}: the suffix says {self.shape} and --format {self.format}; say one")
+                raise OptionError(f"-o {self.place}: the suffix and --format {self.format} differ; give one")
         check_distinct_files(files, read)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])
 
     def answer(self, ask: Callable[..., Any], doing: str = "") -> int:
-        """Ask with `progress=`, write the result, and return its exit status."""
+        """Run a question with `progress=`, write the result, and return its exit status."""
         result, seconds = self.timed(ask, doing)
         with quiet_pipe():
             self.write(result, seconds)
         return int(result.status)
 
     def timed(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
-        """A result and the seconds that it took, with progress."""
+        """A result and its run time in seconds, with progress."""
         start = time.perf_counter()
         with progress(doing, quiet=self.quiet, lines=lines) as track:
             result = ask(progress=track)
         return result, time.perf_counter() - start
 
     def write(self, result: Any, seconds: float) -> None:
-        """Write a result to its place."""
+        """Write a result to its destination."""
         frame = result.to_frame(self.table)
         written = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
         if self.place is not None and is_folder(self.place):
@@ -261,7 +261,7 @@ class Output:
             self.write_json(result.told_whole(), seconds)
 
     def write_json(self, answer: dict[str, Any], seconds: float) -> None:
-        """An answer as JSON with a newline at the end, with its seconds unless unwanted."""
+        """A result as JSON with a final newline, with its run time unless disabled."""
         if self.table is not None:
             answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
         whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
@@ -277,7 +277,7 @@ class Output:
 @Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class TestOutput(Output):
-    """Options of a result that is a list of tests."""
+    """Options for results that are lists of tests."""
 
     junit: Annotated[Path | None, Parameter(help="Also write JUnit XML for CI systems.")] = None
 
@@ -286,8 +286,8 @@ class TestOutput(Output):
         return [*super().files(tables), *([check_writable(self.junit)] if self.junit else [])]
 
     def write(self, result: Any, seconds: float) -> None:
-        """Write a result to its place, and its tests as JUnit XML."""
-        result.to_frame(self.table)  # an unknown table leaves the file of before
+        """Write a result to its destination, and its tests as JUnit XML."""
+        result.to_frame(self.table)  # an unknown table raises before the file is overwritten
         if self.junit is not None:
             write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
         super().write(result, seconds)
@@ -296,7 +296,7 @@ class TestOutput(Output):
 @Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class ModelOutput(Output):
-    """Options of a fitted metric: its file is the output, its tables go to standard output."""
+    """Options for a fitted metric: the output is the model file, tables go to standard output."""
 
     output: Annotated[
         str,
@@ -321,7 +321,7 @@ class ModelOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
-        result.to_frame(self.table)  # an unknown table leaves the model of before
+        result.to_frame(self.table)  # an unknown table raises before the model is overwritten
         if self.no_timing:
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
@@ -338,9 +338,9 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
-    """Files that a command reads: its inputs, the raters tables beside them, and every file that an option names.
+    """Files that a command reads: its inputs, their raters tables, and all files named by options.
 
-    `sidecars`: whether the inputs are scores, which are read with their raters tables; texts are not.
+    `sidecars`: whether the inputs are scores, which are read with the raters tables next to them; texts are not.
     """
     files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
     beside = [side for file in files if sidecars for side in sidecar_raters(*path_and_part(file))]
@@ -373,7 +373,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         if doing:
             bar.add_task(escape(escape_controls(doing)), total=None)
-            bar.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
+            bar.refresh()  # else the bar appears only after a tenth of a second
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
             return bar.track(iterable, total=total, description=desc or "working")
@@ -386,7 +386,7 @@ def _in_lines(doing: str) -> Progress:
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
         nonlocal running
-        if running:  # a loop within a part
+        if running:  # a nested loop
             yield from iterable
             return
         running = True

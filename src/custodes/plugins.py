@@ -1,6 +1,6 @@
-"""Values of other packages: entry points of a group, such as `custodes.readers`, each the place of one value.
+"""Plugins of other packages: entry points of a group, such as `custodes.readers`, each naming one object.
 
-What is wrong with one is a warning that names its package: it is left out, and ours stay as they are.
+An invalid plugin gives a warning that names its package, and is ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from custodes.errors import CustodesError, CustodesWarning, InputError
 
 
 class Plugin(NamedTuple):
-    """A value, and the package that it is of: its name and version; where it does not say these, what it points to."""
+    """An object, and the name and version of its package; without these, the entry point."""
 
     value: Any
     package: str
@@ -23,9 +23,9 @@ class Plugin(NamedTuple):
 def plugged(
     group: str, kind: type, taken: Container[str], *, name: Callable[[Any], str], check: Callable[[Any], None]
 ) -> dict[str, Plugin]:
-    """The values of a kind that other packages add to a group, by name, in the order of their packages.
+    """The plugins of a type in a group, by name, sorted by package.
 
-    `taken` names are ours. `check` raises for a value that cannot be used.
+    `taken` are built-in names. `check` raises for an invalid object.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     plugins: dict[str, Plugin] = {}
@@ -38,7 +38,7 @@ def plugged(
             check(value)
             if name(value) in taken or name(value) in plugins:
                 raise InputError(f"there is a {what} {name(value)!r} already, so it needs another name")
-        except Exception as error:  # whatever its module does when it is imported
+        except Exception as error:  # importing a module may raise anything
             _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:
             plugins[name(value)] = Plugin(value, package)
@@ -46,7 +46,7 @@ def plugged(
 
 
 def said(error: Exception) -> str:
-    """What went wrong in the code of others, in one line."""
+    """Message of an exception from other packages, in one line."""
     kind = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
     return " ".join(f"{kind}{error}".split()).rstrip(":")
 
@@ -54,7 +54,7 @@ def said(error: Exception) -> str:
 def _points(group: str) -> Iterable[EntryPoint]:
     try:
         return entry_points(group=group)
-    except Exception:  # one damaged list hides those of all packages, so they are read one by one
+    except Exception:  # one damaged list would hide all packages, so they are read one by one
         return [point for package in distributions() for point in _points_of(package, group)]
 
 

@@ -1,4 +1,4 @@
-"""The process as its caller has it: streams that were closed, and signals, which leave no half-written file."""
+"""Setup of the process: closed standard streams, and signals that leave no half-written files."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import sys
 from contextlib import suppress
 
 UNFINISHED: set[str] = set()
-"""Files and folders that are being written under a name of their own, to be renamed when they are whole."""
+"""Temporary files and folders being written, to be renamed when complete."""
 
 CHILDREN: set[int] = set()
-"""Groups of processes that were started to work for this one, to be ended with it."""
+"""Process groups started for this process, to be ended with it."""
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
 NOTHING_KEPT = "nothing is written; the same command starts again"
-"""What follows after a stop of work that keeps nothing on the way."""
+"""Message after an interruption of work without intermediate results."""
 
 _follows: list[str] = []
-"""What the same command does after a stop, of the work that is going on."""
+"""Effect of running the same command again after an interruption of the current work."""
 
 ARENA_MAX = -8
-"""The number of that parameter in `malloc.h` (M_ARENA_MAX)."""
+"""Number of the parameter in `malloc.h` (M_ARENA_MAX)."""
 
 SHOW_CURSOR = b"\x1b[?25h"
-"""A progress bar hides the cursor."""
+"""Escape sequence that shows the cursor, which a progress bar hides."""
 
 
 class Stoppable:
-    """Work of a command that may be stopped, as a context; `follows` says what the same command does after a stop."""
+    """Context of interruptible work; `follows` describes the effect of running the same command again."""
 
     def __init__(self, follows: str) -> None:
         self.follows = follows
@@ -38,52 +38,53 @@ class Stoppable:
         _follows[:] = [self.follows]
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is not KeyboardInterrupt:  # whoever ends the command calls `stopped`
+        if kind is not KeyboardInterrupt:  # the signal handler calls `stopped`
             _follows.clear()
 
 
 def stopped(number: int) -> str:
-    """Describe a stop by a signal, in one line: what happened, and what the same command does then."""
+    """Message on an interruption by a signal, in one line, with the effect of running the command again."""
     words = ": ".join([SAID[signal.Signals(number).name], *_follows])
     _follows.clear()
     return words
 
 
 def open_streams() -> None:
-    """Give the place of a standard stream that the caller had closed to nobody: a file would be opened in it."""
+    """Open the null device for standard streams that the caller closed; otherwise a file could get their descriptor."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # Standard output is open for reading only, so that an answer that is lost is told.
+            # Standard output is open for reading only, so that a lost result raises an error.
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
 
 
 def watch() -> None:
-    """Leave at once on Ctrl-C and its like, whatever is at work; a signal that the parent had ignored stays so."""
+    """Exit immediately on Ctrl-C and similar signals, whatever is running; signals ignored by the parent stay
+    ignored."""
     for name in SAID:
-        number = getattr(signal, name, None)  # not every system has each
+        number = getattr(signal, name, None)  # not all systems have all signals
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
 
 
 def one_heap() -> None:
-    """Let all threads take memory from one heap: what one of them gave back another can have.
+    """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
-    The GNU C library gives each thread a heap of its own and returns little of it; elsewhere nothing changes.
-    Measured on SummEval's report: 526 MB instead of 638, in the same time.
+    The GNU C library gives each thread its own heap and returns little of it; elsewhere nothing changes. Measured on
+    SummEval's report: 526 MB instead of 638, in the same time.
     """
     _allocator("mallopt", ARENA_MAX, 1)
 
 
 def return_memory() -> None:
-    """Return freed memory to the system: the GNU C library keeps it for more of the same sizes."""
+    """Return freed memory to the system; the GNU C library keeps it for later allocations."""
     _allocator("malloc_trim", 0)
 
 
 def _allocator(function: str, *numbers: int) -> None:
-    """Call a function of the GNU C library's allocator; nothing where the process has another one."""
+    """Call a function of the GNU C library's allocator; no effect with other allocators."""
     import ctypes
 
     with suppress(AttributeError, OSError, TypeError):  # another C library, another system
@@ -91,7 +92,7 @@ def _allocator(function: str, *numbers: int) -> None:
 
 
 def allow_open_files(number: int) -> None:
-    """Let the process open so many files and connections, or as many as the system allows."""
+    """Raise the limit of open files and connections to this number, or as far as the system allows."""
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource
 
@@ -102,7 +103,7 @@ def allow_open_files(number: int) -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    # No exception: it would wait for threads at work, and whoever catches all of them would swallow it.
+    # No exception: it would wait for running threads, and could be caught.
     for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Progress of long work: a callable that wraps an iterable; silent unless the caller hands one in (tqdm fits)."""
+"""Progress of long computations: a callable that wraps an iterable (such as tqdm); silent by default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """Wraps an iterable and may show how far it is."""
+    """Callable that wraps an iterable and may display its progress."""
 
     def __call__(self, iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterable[T]:
         """Return an iterable with the same elements."""
@@ -17,5 +17,5 @@ class Progress(Protocol):
 
 
 def silent(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterable[T]:
-    """The default: shows nothing."""
+    """The default: displays nothing."""
     return iterable

@@ -1,4 +1,4 @@
-"""Questions about a study, in the order of the documentation, each with its line in the list of commands.
+"""All questions, in the order of the documentation, with their descriptions in the list of commands.
 
 The name is that of the Python function, the command, the report section and the page of the documentation. The class of
 its result has the same name, capitalized.
@@ -15,7 +15,7 @@ QUESTIONS: Mapping[str, str] = {
     "favoritism": "Which systems each metric over-rates or under-rates",
     "consistency": "Position bias, length bias and self-preference of LLM judges",
     "ranking": "Which decisions about pairs of systems a metric gets wrong",
-    "verdict": "The answer in plain words",
+    "verdict": "Summary of the results in sentences",
     "correction": "Outcome of each pair, from few human and many metric ratings",
     "protocol": "Replay of an annotation protocol: how many ratings are enough",
     "labelling": "How many human labels a pass rate needs, and which outputs to label next",

@@ -1,4 +1,4 @@
-"""Registries: the values of a kind that a module imports, so that a new one is a file and a line that imports it."""
+"""Registries: the objects of a type that a module imports; to add one, add a file and a line that imports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
-    """The values of a kind among the names of a module, in the order of its imports; tuples are taken apart.
+    """The objects of a type among the names of a module, in import order; tuples are expanded.
 
     >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
     [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Strict JSON: of declared types, no key twice, and files of ours as they were written."""
+"""Strict JSON: declared types, no duplicate keys, and files that must be as they were written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def prepare_decoder(struct: type[T]) -> type[T]:
-    """A struct of fields whose types msgspec looks up now: threads that make it do so at once crash the process."""
+    """A struct whose field types are resolved now: first use in several threads at once would crash the process."""
     msgspec.json.Decoder(struct)
     return struct
 
@@ -30,14 +30,14 @@ def digest(value: Any) -> str:
 
 
 def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """What a JSON text holds; InputError, with what is wrong in a few words, for anything else.
+    """Decode JSON text; InputError with a short description for invalid content.
 
     >>> decode(b"[1, 2]", msgspec.json.Decoder(list[int]))
     [1, 2]
     """
     try:
         value = decoder.decode(content)
-        json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec takes the last of two
+        json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec would use the last of duplicate keys
     except msgspec.ValidationError as problem:
         raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
@@ -46,7 +46,7 @@ def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def is_lossless(content: bytes, value: Any) -> bool:
-    """Whether a JSON text holds what was made of it, no field less and none more.
+    """Whether a JSON text has exactly the fields of the object decoded from it.
 
     >>> is_lossless(b'{"a": 1.0}', {"a": 1})
     True
@@ -55,7 +55,7 @@ def is_lossless(content: bytes, value: Any) -> bool:
 
 
 def _printed(problem: Exception) -> str:
-    """What went wrong; it may quote the file."""
+    """Description of an error, with control characters escaped, since it may quote the file."""
     return "".join(filter(str.isprintable, str(problem)))[:_REASON]
 
 
@@ -63,7 +63,7 @@ _REASON = 200  # characters
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON from its pairs; ValueError where a key stands twice, of which a parser would keep the last.
+    """A JSON object from its pairs; ValueError for a duplicate key, of which a parser would keep the last.
 
     >>> reject_duplicate_keys([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}

@@ -1,4 +1,4 @@
-"""Texts that take seconds to make and are the same until a library changes: kept in the user's folder of caches."""
+"""Texts that take seconds to compute and depend on library versions only, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from custodes.errors import OptionError
 from custodes.files import write_atomically
 
 ALONE = 0o700
-"""The mode of a folder that nobody else looks into: what is read from it ends up in pages."""
+"""Mode of a folder that other users cannot read or write: its content is inserted into pages."""
 
 
 def cached_text(name: str, make: Callable[[], str]) -> str:
     """The text of a name that includes a version: read from the user's cache, or computed by `make` and stored there.
 
-    Where nothing can be stored it is computed every time. A damaged file is not read, nor anything in a folder that
-    other users can open.
+    If nothing can be stored, it is computed every time. Damaged files are not used, nor a folder that other users can
+    open.
 
     >>> cached_text("doctest-2", lambda: "result")
     'result'
@@ -37,18 +37,18 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
 
 
 def folder() -> Path:
-    """The folder of caches of the user's system."""
+    """The user's cache folder on this system."""
     return user_cache_path("custodes", appauthor=False)
 
 
 def _read(place: Path) -> str | None:
-    """What is kept there, whole and as this user wrote it; None for anything else."""
+    """The stored text, if complete and written by this user; else None."""
     try:
         home = os.stat(place.parent)
         if hasattr(os, "getuid") and (home.st_uid != os.getuid() or home.st_mode & 0o777 & ~ALONE):
             return None
         digest, _, text = place.read_bytes().decode().partition("\n")
-    except (OSError, ValueError):  # not there, no name of a file, no text
+    except (OSError, ValueError):  # missing, an invalid name, or not text
         return None
     return text if digest == _digest(text) else None
 

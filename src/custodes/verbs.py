@@ -1,4 +1,4 @@
-"""Questions as verbs of the command line: every argument of a question is an option, declared where the question is."""
+"""Questions as verbs of the command line: every argument of a question becomes an option."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from custodes.questions import QUESTIONS
 
 READING, OUTPUT = Reading(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
-"""Questions whose results go to more than one file."""
+"""Questions whose results are written to several files."""
 
 DryRun = Annotated[
     bool, SWITCH, Parameter(group=OUTPUT_OPTIONS, help="Print the estimated run time and memory, then exit.")
 ]
 
 STOPPING = "stopping"
-"""The argument whose parts are options; its module is imported by the questions that have it alone."""
+"""The argument whose fields are options; only questions with this argument import its module."""
 SHARED_GROUPS = {
     **dict.fromkeys([*Setting.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
     **dict.fromkeys(Selection.__annotations__, SELECTION),
 }
-"""The groups of options that several questions share."""
+"""Groups of options shared by several questions."""
 
 SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
-"""Parts of a stopping rule of which several values make several rules."""
+"""Fields of a stopping rule; several values give several rules."""
 
 
 def __getattr__(name: str) -> Callable[..., int]:
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Callable[..., int]:
 
 
 def verb(question: Any, output: Output) -> Callable[..., int]:
-    """The command that asks a question about its inputs and writes the result."""
+    """The command that runs a question on its inputs and writes the result."""
     study_parameter, *_ = inspect.signature(question).parameters.values()
     result = get_type_hints(question)["return"]
 
@@ -78,7 +78,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
 
 
 def reading_of(inputs: Sequence[str]) -> str:
-    """The title of the progress while inputs are read."""
+    """Title of the progress while reading inputs."""
     return f"reading {listed(inputs, limit=2)}" if inputs else ""
 
 
@@ -92,14 +92,17 @@ def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
 def with_options(
     command: Callable[..., Any], *functions: Callable[..., Any], group: Group | None = None
 ) -> Callable[..., Any]:
-    """A command with arguments of functions as its options, in a `group` those that no other verb has. An argument that
-    the command declares itself is left to it."""
+    """A command with the arguments of functions as its options, except arguments that the command declares itself.
+
+    Options that no other verb has are in the `group`.
+    """
     options = [option for function in functions for option in _options(function)]
     return with_parameters(command, [_parameter(option, group) for option in options])
 
 
 def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """A command with more parameters behind its first; a default that is a group of options is its type."""
+    """A command with more parameters after its first; a default that is a group of options is an instance of its
+    type."""
     hints = get_type_hints(command, include_extras=True)
     first, *others = (
         p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
@@ -146,7 +149,7 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:
-    """The type of an option on the command line: a word that is read later, unless it is one simple type."""
+    """Type of an option on the command line: text to be parsed later, unless it is one simple type."""
     kinds = [member for member in members(option.kind) if member is not type(None)]
     if len(kinds) == 1 and (kinds[0] in (bool, int, float, str) or get_origin(kinds[0]) is Literal):
         return kinds[0]
@@ -154,7 +157,7 @@ def _kind(option: Option) -> Any:
 
 
 def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function from the options that were given."""
+    """The arguments of a function from the given options."""
     arguments = {name: value for name, value in options.items() if value is not None}
     kinds = {option.name: option.kind for option in options_of(function)}
     if "seed" in arguments:
@@ -164,8 +167,10 @@ def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[
 
 
 def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The argument `stopping` of options that are removed from those given: one rule for every combination of the
-    batches, budgets and rules that are named; nothing where none is."""
+    """Build the argument `stopping` from options, and remove these options from `arguments`.
+
+    There is one rule per combination of the given batches, budgets and rules; empty without these options.
+    """
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 
     kinds = get_type_hints(Stopping)
@@ -179,7 +184,7 @@ def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
     values = {name: _value(name, kinds[name], value) for name, value in options.items()}
     ways: list[dict[str, Any]] = [dict(zip(lists, way, strict=True)) for way in product(*lists.values())]
     unused = [set(idle(way.get("stop", USUAL.stop), values.get("looks"))) for way in ways]
-    never = set.intersection(*unused)  # refused; what some of the rules take is not given to the others
+    never = set.intersection(*unused)  # rejected; an option that only some rules use is not passed to the others
     rules = [
         Stopping(**{name: value for name, value in (values | way).items() if name not in names - never})
         for way, names in zip(ways, unused, strict=True)
@@ -188,7 +193,7 @@ def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, kind: Any, value: Any) -> Any:
-    """The value of a type that a word of the command line stands for."""
+    """A command-line text converted to the type of an option."""
     kinds = [member for member in members(kind) if member is not type(None)]
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, list):
@@ -202,7 +207,7 @@ def _value(name: str, kind: Any, value: Any) -> Any:
     if Sequence[int] in kinds or tuple[int, ...] in kinds:
         return tuple(numbers(option, value, int))
     if float in kinds:
-        with suppress(ValueError):  # a word is for the question to interpret or refuse
+        with suppress(ValueError):  # the question interprets or rejects a word
             return float(value)
     return value
 
@@ -217,7 +222,7 @@ def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
 
 
 def channel_table(text: str) -> list[list[float]] | str:
-    """A 3x3 table [human, metric] from a .csv of three lines, or the word `ideal`."""
+    """A 3x3 table [human, metric] from a .csv with three lines, or the word `ideal`."""
     if text == "ideal":
         return text
     try:

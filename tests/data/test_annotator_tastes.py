@@ -121,3 +121,12 @@ def decided(study: Study, seed: int) -> bool:
 def test_equal_systems_are_not_behind(annotators: int, taste: float) -> None:
     wrong = sum(decided(assigned(seed, annotators=annotators, taste=taste), seed) for seed in range(200))
     assert wrong <= 20  # .06 of 200, and two standard errors
+
+
+def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_they_are() -> None:
+    study = assigned(0, taste=1.0)
+    first = dict(study.ratings.frame.select("item", "rater").iter_rows())
+    other = next(item for item, rater in first.items() if rater != first["i0"])
+    assert p_value(study) < LEVEL
+    items = pl.DataFrame({"item": ["i0", other], "cluster": ["c", "c"]})
+    assert np.isnan(p_value(study.describe(items=items)))

@@ -47,7 +47,7 @@ def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path:
         (target, float(f"{value:.3g}")) for target, value in wanted
     ]
     for name, label in (
-        ("split_half", "half of people by the other half"),
+        ("split_half", "half of the annotators by the other half"),
         ("attainable", "a perfect predictor"),
     ):
         ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
@@ -109,8 +109,8 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
     [
         (None, None, None, "#0072B2", "interval of the gain above 0"),  # the first: its own agreement is its gain
         (0.1, 0.05, 0.15, "#0072B2", "interval of the gain above 0"),
-        (0.1, -0.05, 0.15, "rgba(0,114,178,0.08)", "holds 0, or no interval"),
-        (0.1, None, None, "rgba(0,114,178,0.08)", "holds 0, or no interval"),
+        (0.1, -0.05, 0.15, "rgba(0,114,178,0.08)", "contains 0, or no interval"),
+        (0.1, None, None, "rgba(0,114,178,0.08)", "contains 0, or no interval"),
         (-0.1, -0.15, -0.05, "#D55E00", "below 0"),
     ],
 )

@@ -69,7 +69,7 @@ def test_every_method_has_words_and_a_look_of_its_own() -> None:
 def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture: Any) -> None:
     assert picture(both, target="fluency").to_dict() == picture(fitted).to_dict()
     assert picture(both, target="coherence").to_dict()["title"].endswith("(coherence)")
-    with pytest.raises(OptionError, match="which target"):
+    with pytest.raises(OptionError, match="give target="):
         picture(both)
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
         picture(both, target="fluence")
@@ -221,7 +221,7 @@ def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -
 def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.pruning_curve(fitted)
     assert rows_of(chart) == fitted.pruning.to_dicts()
-    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); leaves next")
+    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
     # between equals the fewest
     assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
     with pytest.raises(InputError, match="xgboost-pruned"):

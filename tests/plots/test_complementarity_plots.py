@@ -43,9 +43,9 @@ def many(result: Complementarity, copies: int) -> Complementarity:
 def test_they_become_svg_with_their_labels(alike: Complementarity, tmp_path: Path) -> None:
     pictures = {
         "overlap-stem": plots.complementarity_map,
-        "random rankings together": plots.explained_variance,
+        "cumulative, random rankings": plots.explained_variance,
         "human:coherence": plots.judges_map,
-        "people and metrics": plots.complementarity_averages,
+        "human aspects and metrics": plots.complementarity_averages,
     }
     check_svg(pictures, alike, tmp_path)
 
@@ -109,7 +109,7 @@ def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementa
 def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_path: Path) -> None:
     chart = plots.explained_variance(alike)
     assert chart.to_dict()["data"]["values"] == alike.components.to_dicts()
-    drawn = [float(value) for value in shown(chart, tmp_path, r"together: ([\d.]+)%; random")]
+    drawn = [float(value) for value in shown(chart, tmp_path, r"cumulative: ([\d.]+)%; cumulative")]
     wanted = (100 * alike.components["cumulative"]).round(1).to_list()
     assert set(drawn) <= set(wanted)
     assert drawn[0] == wanted[0]
@@ -158,7 +158,7 @@ def test_averages_are_those_of_the_result(alike: Complementarity, tmp_path: Path
     assert told == [
         (name, f"{value:.3f}")
         for name, value in zip(
-            ("people and people", "people and metrics", "metrics and metrics"),
+            ("pairs of human aspects", "human aspects and metrics", "pairs of metrics"),
             alike.averages["complementarity"],
             strict=True,
         )

@@ -39,7 +39,9 @@ def test_they_become_svg_with_their_labels(corrected: Correction, replayed: Prot
         "Fir better": partial(plots.pair_outcome, **one, system_a="Fir", system_b="Elm"),
     }
     check_svg(pictures, corrected, tmp_path)
-    check_svg({"people alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path)
+    check_svg(
+        {"human ratings alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path
+    )
 
 
 def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:
@@ -97,7 +99,7 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
 def test_unknown_names_are_told_with_a_suggestion(corrected: Correction, replayed: Protocol) -> None:
     with pytest.raises(OptionError, match="did you mean 'judge'"):
         plots.correction_margins(corrected, "jugde", aspect="fluency")
-    with pytest.raises(OptionError, match="which aspect"):
+    with pytest.raises(OptionError, match="give aspect="):
         plots.correction_margins(corrected, "judge")
     with pytest.raises(OptionError, match="did you mean 'ppi'"):
         plots.correction_margins(corrected, "judge", aspect="fluency", estimator="pip")

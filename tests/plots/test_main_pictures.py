@@ -122,4 +122,4 @@ def test_a_picture_of_one_metric_asks_which() -> None:
     result = cu.correction(cu.read("demo"), metrics="judge,learned", estimator="ppi", aspect="fluency")
     with pytest.raises(OptionError, match=r"which metric\? say metric=\.\.\.; metrics: .*learned"):
         result.plot()
-    assert result.plot(metric="learned").to_dict()["title"] == "Margins by people and learned (fluency)"
+    assert result.plot(metric="learned").to_dict()["title"] == "Margins by human ratings and learned (fluency)"

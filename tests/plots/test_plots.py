@@ -78,7 +78,7 @@ def test_unknown_names_are_told_with_a_suggestion(
         plots.favoritism_by_system(favoured, "selfevol", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
         plots.favoritism_map(favoured, aspect="fluence")
-    with pytest.raises(OptionError, match="which aspect"):
+    with pytest.raises(OptionError, match="give aspect="):
         plots.favoritism_map(favoured)
     with pytest.raises(OptionError, match="did you mean 'kendall_item'"):
         plots.agreement_intervals(agreed, statistic="kendal_item", aspect="fluency")

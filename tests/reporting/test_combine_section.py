@@ -196,7 +196,7 @@ def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) 
     assert all(figure.where == {"target": "{aspect}"} for figure in charts)
     assert all("values" not in figure.spec.get("data", {}) for figure in charts)
     specs = {figure.id: str(figure.spec) for figure in charts}
-    assert all("τ-b with people, held out" in specs[f"combine-{name}"] for name in ("comparison", "costs"))
+    assert all("τ-b with human ratings, held out" in specs[f"combine-{name}"] for name in ("comparison", "costs"))
     assert CLEAR[0] in specs["combine-weights"]
 
 

@@ -67,7 +67,7 @@ def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complemen
     first = re.search(r'id="table-complementarity-raters".*?<tbody>.*?data-value="([^"]+)"', text, re.DOTALL)
     assert first is not None
     assert first[1] == closest
-    assert "Not among the judges" not in text  # nobody is left out of the demo
+    assert "Raters that are excluded, and why" not in text  # nobody is left out of the demo
 
 
 def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:

@@ -1,4 +1,4 @@
-"""Add systems or items to a study later: nothing that was asked, or is to be asked, changes its place."""
+"""Add systems or items to a study later, without changing the order of existing questions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def add(
     pairs: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Add systems or items to a study that is not served now; what was asked stays, and so do the orders.
+    """Add systems or items to a study that is not being served; existing questions and their orders are unchanged.
 
-    `texts` and `systems` as in `new`. `pairs`: which pairs with a system that is new are asked about (default: all).
-    New items stand behind those that a pair has. What the study holds already may be given again, if it is the same.
-    Raises InputError for another text of an output or item, and where there is nothing new.
+    `texts` and `systems` as in `new`. `pairs`: pairs with a new system to compare (default: all). New items come after
+    the existing ones of a pair. Content that the study already has may be given again if it is equal. Raises InputError
+    for a different text of an existing output or item, and if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -60,7 +60,7 @@ def add(
             media = media_of(material.images(), progress=progress)
             whole, fresh = stored.joined(material.with_images({name: image.name for name, image in media.items()}))
             rendered = render(fresh, stored.plan.texts.render, progress=progress)
-            # Outputs of an item are shown in one way: plain ones do not join others.
+            # All outputs of an item are displayed in the same way: plain ones cannot be added to others.
             before = set(stored.material.labels())
             refused = (rendered.refused & before) - stored.plain
             html = {
@@ -84,9 +84,9 @@ def add(
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStudy:
-    """What a study file holds: its last plan, material with images by their names, systems in the order of their
-    numbers, pairs, the items of each pair's units, the items whose outputs are plain though the plan says otherwise,
-    and notes."""
+    """Content of a study file: its last plan, material with names of images, systems and pairs in the order of their
+    numbers, the items of each pair's units, items whose outputs are displayed as plain text against the plan, and
+    notes."""
 
     plan: StudyPlan
     material: StudyMaterial
@@ -98,7 +98,7 @@ class StoredStudy:
 
     @classmethod
     def read(cls, base: sqlite3.Connection) -> StoredStudy:
-        """From the file; InputError where something in it was changed by another program."""
+        """Read the file; InputError if another program made it inconsistent."""
         try:
             return cls._read(base)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
@@ -138,7 +138,7 @@ class StoredStudy:
         )
 
     def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
-        """Items and systems of both, the stored ones first; and what is new. InputError where they contradict."""
+        """Items and systems of both, stored ones first; and the new ones. InputError if they contradict each other."""
         stored = {item.label: item for item in self.material.items}
         for item in material.items:
             for name in ("source", "context", "images", "references") if item.label in stored else ():
@@ -167,7 +167,7 @@ class StoredStudy:
 def _add_questions(
     base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
-    """Pairs with a new system, and the new items of the pairs there are; InputError where nothing new is asked."""
+    """Pairs with a new system, and new items of existing pairs; InputError without new questions."""
     seed, systems_before = stored.plan.seed, set(stored.material.systems)
     chosen = [
         pair
@@ -182,7 +182,8 @@ def _add_questions(
     for row, (number, pair) in zip(there, stored.pairs.items(), strict=True):
         before = stored.asked[number]
         row[list(before)] = False
-        # What was left out when the study was made (known answers) stays out: only new outputs bring new questions.
+        # Comparisons excluded when the study was created (control questions) stay excluded: only new outputs give new
+        # ones.
         row &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
             for item in whole.labels()
@@ -223,11 +224,11 @@ SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'adde
         ORDER BY e.event DESC LIMIT 1)
 FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """
-"""Of each pair that was judged: how many pairs there were then."""
+"""For each analysed pair: the number of pairs at the time of its first analysis."""
 
 
 def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
-    """How many pairs have been judged, and the level of all `pairs` together: each has the share of its first look."""
+    """Number of analysed pairs, and the level for all `pairs`: each uses the share of its first analysis."""
     shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
     return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
 

@@ -1,8 +1,7 @@
-"""How annotators arrive and leave: invitations, open links, limits per network address, completion codes, erasure.
+"""Arrival and departure of annotators: invitations, open links, limits per network address, codes, erasure.
 
-One scheme serves every platform. The plan names the parameter of the link that holds the id of a worker; where a link
-lacks it, the worker types the id. At the end a visit shows its completion code and, if the plan has one, the return
-link with the code in it.
+The same procedure serves all platforms. The plan names the link parameter with the worker's id; without it, the worker
+types the id. At the end a visit shows its completion code and, if the plan has one, the return link with the code.
 """
 
 from __future__ import annotations
@@ -26,33 +25,33 @@ from custodes.errors import InputError
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
-"""New annotators of one network address in an hour, and returns of those who were there before."""
+"""Largest number of new annotators, and of returning ones, per network address and hour."""
 PREFIX = 64
-"""Bits of an IPv6 address that a home or an institution has as one."""
+"""Bits of an IPv6 address that identify a home or an institution."""
 PARAMETERS = 10
-"""Parameters of a link that are stored with a visit, at most."""
+"""Most link parameters that are stored with a visit."""
 
 
 class Addresses:
-    """Times of what came from network addresses, in memory only; at most `most` within some `seconds`."""
+    """Times of arrivals by network address, in memory only; at most `most` within some `seconds`."""
 
     def __init__(self, most: int, seconds: float = HOUR) -> None:
         self._most, self._seconds = most, seconds
         self._times: dict[str, deque[float]] = {}
 
     def is_full(self, address: str, now: float) -> bool:
-        """Whether as many as may have come from there within this time."""
+        """Whether the limit of the address is reached."""
         for place in [place for place, times in self._times.items() if times[-1] <= now - self._seconds]:
             del self._times[place]
         return sum(at > now - self._seconds for at in self._times.get(network(address), ())) >= self._most
 
     def add(self, address: str, now: float) -> None:
-        """One more came."""
+        """Record an arrival."""
         self._times.setdefault(network(address), deque(maxlen=self._most)).append(now)
 
 
 def network(address: str) -> str:
-    """What counts as one address: an IPv4 address, the first 64 bits of an IPv6 one; anything else as it is.
+    """The part of an address that counts: a whole IPv4 address, the first 64 bits of an IPv6 one; else unchanged.
 
     >>> network("2001:db8::1") == network("2001:db8::2"), network("::ffff:192.0.2.1")
     (True, '192.0.2.1')
@@ -67,9 +66,9 @@ def network(address: str) -> str:
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
-    """The id of the worker, if the link or a form has it, and the other parameters that are ids.
+    """The worker's id, if the link or a form has it, and the other parameters that are ids.
 
-    Raises InputError, for the eyes of the visitor, where the worker's is none.
+    Raises InputError with a message for the visitor if the worker's id is invalid.
 
     >>> from custodes.annotate.plan import People
     >>> plan = StudyPlan(people=People(recruit="open", worker_id="PID"))
@@ -88,10 +87,11 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
 
 
 def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
-    """The completion code of a visit that ended so (as in `Done.why`): the one fixed in the plan, or its own `code`.
+    """The completion code of a finished visit (reasons as in `Done.why`): the fixed code of the plan, or its own
+    `code`.
 
-    A visit that was declined before any work gets none, nor does an erased one. One that was left later gets one, and
-    so does a blocked one: the owner, who sees answers and standing beside the code, decides what the work was worth.
+    A visit that was declined before any work, or erased, gets no code. A visit that was left later gets one, and so
+    does a blocked one: the owner sees answers and status next to the code and decides about the payment.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
@@ -103,17 +103,17 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
 
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
-    """The way back to the platform with a completion code, if there are both."""
+    """The link back to the platform with a completion code, if there are both."""
     return plan.people.return_url.replace("{code}", quote(code, safe="")) if code and plan.people.return_url else None
 
 
 def hashed(token: str) -> str:
-    """What is stored of a token, or of an id."""
+    """Hash of a token or an id, for storage."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
-    """New workers with a visit each: labels and tokens."""
+    """Create workers with a visit each: labels and tokens."""
     at_least("people", n, 1)
     invited = []
     for _ in range(n):
@@ -125,7 +125,8 @@ def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
 def join(
     log: EventLog, new: Addresses, again: Addresses, *, external_id: str, params: Mapping[str, str], address: str
 ) -> str | None:
-    """A token for a worker who comes by an open link; None where no more may: `new` ones, or any `again`."""
+    """Token for a worker who arrives by an open link; None if the limit of `new` ones, or of any `again`, is
+    reached."""
     state, now = log.state, log.clock.steady()
     digest = hashed(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))
@@ -141,7 +142,7 @@ def join(
     if last.params != dict(params) and not worker.forgotten and _is_over(log, last):
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
-    # A platform pays by the parameters of the last link: another task may go on with the same visit.
+    # A platform pays by the parameters of the last link: another task may continue with the same visit.
     values: dict[str, Any] = {"hash": hashed(token)}
     if not worker.forgotten and last.params != dict(params):
         values["params"] = dict(params)
@@ -150,7 +151,7 @@ def join(
 
 
 def _is_over(log: EventLog, session: Session) -> bool:
-    """Whether its batch is done, so that coming again is another visit."""
+    """Whether its batch is complete, so that returning starts another visit."""
     return is_done(log, session) and session.worker.batches < log.state.plan.people.batches
 
 
@@ -169,7 +170,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Blank what identifies a worker, everywhere: the one thing that is ever rewritten."""
+    """Erase what identifies a worker everywhere: the only data that are ever rewritten."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

@@ -1,7 +1,7 @@
-"""Which question a person gets next, with the probability that it was this one, which is kept with it.
+"""Selection of the next question of an annotator, with its probability, which is stored.
 
-Within a pair the first free place of an order that was drawn beforehand is taken, so the items of a prefix are a simple
-random sample whoever comes; what is drawn here is the role and the pair.
+Within a pair the first free position of a random order drawn beforehand is used, so the items of a prefix are a simple
+random sample, whoever annotates. Only the role and the pair are drawn here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""So many second opinions, and known comparisons of an idle person, may be more than their share of the answers."""
+"""Number of second opinions, and of control questions for an idle annotator, above their planned proportion."""
 ACTIVE = 3
-"""Items whose outputs one person rates in turn."""
+"""Items whose outputs an annotator rates in turn."""
 
 
 class NextQuestion(NamedTuple):
-    """What is asked, and the probabilities of its role and of its pair (of ratings: output)."""
+    """A question, and the probabilities of its role and of its pair (with ratings: its output)."""
 
     role: str
     unit: Unit | None
@@ -35,10 +35,10 @@ class NextQuestion(NamedTuple):
 
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
-    """The places of known comparisons in a batch, by kind."""
+    """Positions of the control questions in a batch, by kind."""
     people, kinds = state.plan.people, [kind for kind, _ in state.gold.values()]
     gold = round(people.batch / people.gold_every) if people.gold_every else 0
-    gold += gold > 0 and batch == 1  # somebody new is looked at twice
+    gold += gold > 0 and batch == 1  # new annotators get one more
     kinds_of_places = ["gold"] * (gold if "gold" in kinds else 0)
     kinds_of_places += ["attention"] * (people.attention if "attention" in kinds else 0)
     kinds_of_places = kinds_of_places[: people.batch - 1]
@@ -56,7 +56,7 @@ def _mixed(names: Sequence[str], rng: Random) -> list[str]:
 
 
 def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
-    """A known comparison that this person has not seen."""
+    """A control question that this annotator has not seen."""
     new = [number for number, (other, _) in state.gold.items() if other == kind and number not in session.worker.known]
     if not new:
         return None
@@ -65,7 +65,7 @@ def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQu
 
 
 def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """A comparison or a rating; None where there is none for this person now."""
+    """A comparison or a rating; None if there is none for this annotator now."""
     worker = session.worker
     if state.plan.question.mode == "rate":
         primary = rating(state, session, rng)
@@ -88,21 +88,21 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
 
 
 def has_room(state: StudyState) -> bool:
-    """Whether one more second opinion is no more than their share of the answers, and `BEYOND`."""
+    """Whether one more second opinion keeps them within their planned proportion plus `BEYOND`."""
     share = state.plan.people.overlap
     second = state.totals.second + state.assignments.asked_again + 1
     return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
 
 
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
-    """Whether somebody who is idle may be asked one more known comparison: no more than their share, and `BEYOND`."""
+    """Whether an idle annotator may get one more control question: within their planned proportion plus `BEYOND`."""
     every, work = state.plan.people.gold_every, worker.work
     return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
 
 
 def cap(people: People, target: int, there: int | None) -> int:
-    """Answers of one person to a pair with so many in its looks at most; `there`: how many people there are, where that
-    is known. Then they can do all of it, however few they are.
+    """Most answers of one annotator to a pair with `target` answers in its analyses; `there` is the number of
+    annotators, if known, which raises the cap so that they can complete the study.
 
     >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
     (2, 3, 10)
@@ -112,12 +112,12 @@ def cap(people: People, target: int, there: int | None) -> int:
 
 
 def there(state: StudyState) -> int | None:
-    """How many people may answer, where each has a link of their own; None where nobody knows who will come."""
+    """Number of annotators who may answer, if each has a personal link; None with an open link."""
     return sum(worker.is_able for worker in state.workers.values()) if state.plan.people.recruit == "links" else None
 
 
 def below_cap(state: StudyState, worker: Annotator) -> set[int]:
-    """Open pairs of which this person has not had their share."""
+    """Open pairs for which this annotator is below the cap."""
     engine, people, people_there = state.assignments.engine, state.plan.people, there(state)
     return {
         pair
@@ -127,14 +127,14 @@ def below_cap(state: StudyState, worker: Annotator) -> set[int]:
 
 
 def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
-    """Of every eligible pair the unit that this person would get."""
+    """For every eligible pair, the unit that this annotator would get."""
     allowed = below_cap(state, worker)
     units = [_first(state, worker, pair) for pair in state.assignments.open_pairs() if pair in allowed]
     return [unit for unit in units if unit is not None]
 
 
 def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
-    """The first free place whose item this person has not seen, else the first that he has not had."""
+    """The first free position with an item that this annotator has not seen, else the first not answered before."""
     other = None
     for unit in state.assignments.wanted(pair):
         if unit.item not in worker.seen:
@@ -145,7 +145,7 @@ def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
 
 
 def seconds(state: StudyState, worker: Annotator) -> list[int]:
-    """Pairs with a unit that others have answered, and that this person never had."""
+    """Pairs with a unit that others have answered and that this annotator never had."""
     return [
         pair
         for pair, units in enumerate(state.assignments.singles)
@@ -165,8 +165,8 @@ def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: 
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
-    """Whether the second system is shown first: balanced in blocks of two places, drawn by the seed of the plan, so
-    that the answers of a prefix are balanced whoever gave them; where several people answer, they take turns."""
+    """Whether the second system is shown first: balanced in blocks of two positions by the seed of the plan, so that
+    any prefix is balanced, whoever annotates; several answers to one unit alternate."""
     turn = len(unit.votes) + len(unit.holders)
     return _side(state, str(unit.pair), unit.place) ^ (turn & 1)
 
@@ -176,7 +176,8 @@ def _side(state: StudyState, what: str, n: int) -> int:
 
 
 def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """An output of an item that this person has begun, not the one before; or of a new item; or what others left."""
+    """An output of an item that this annotator has begun, except the last one; or of a new item; or one left by
+    others."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
     for pair in state.assignments.open_pairs():
@@ -202,12 +203,12 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
 
 
 def _is_new(state: StudyState, item: int) -> bool:
-    """Whether one more person may begin it."""
+    """Whether one more annotator may begin it."""
     return len(state.began.get(item, ())) < state.plan.people.per_item
 
 
 def _is_left(state: StudyState, item: int) -> bool:
-    """Whether nobody who began it is at work."""
+    """Whether all annotators who began it are inactive."""
     return not any(
         not issued.expired
         for worker in state.began.get(item, ())

@@ -1,7 +1,7 @@
-"""Who holds and who answered each unit, between people and the engine that knows only free, leased and settled places.
+"""Assignment of units to annotators; the engine only sees free, leased and settled positions.
 
-A unit takes `per_item` answers of different people. The engine gets the sign of their sum, the rule by which annotators
-are combined everywhere: the side that more people prefer, and a tie where the sides are equal.
+A unit needs `per_item` answers from different annotators. The engine gets the sign of their sum, the rule by which
+annotators are combined everywhere: the side preferred by more annotators, and a tie if the sides are equal.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
 
 REFUSALS = 2
-"""So many people who cannot judge a unit make it impossible."""
+"""Number of annotators who cannot judge a unit after which it counts as refused."""
 
 
 class Assignments:
-    """The units of a study. `places` of each pair: (unit, item) in the order asked."""
+    """The units of a study. `places` of each pair: (unit, item) in order."""
 
     def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
         self.per_item, self.workers = per_item, workers
@@ -34,17 +34,17 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
-        """Of each pair the units that have their answers and no second opinion, asked or given."""
+        """For each pair, units with all answers and no second opinion, requested or given."""
         self.seconds_given: list[int] = []
         self.impossible: list[int] = []
         self.numbers: list[int] = []
-        """Of each pair its number in the file."""
+        """Number of each pair in the file."""
         self._wanted: dict[int, list[Unit]] = {}
         self._judged = 0
         self.holding = 0
-        """Primary questions that people have before them."""
+        """Primary questions being answered."""
         self.asked_again = 0
-        """Second opinions that they have before them."""
+        """Second opinions being answered."""
 
     @property
     def engine(self) -> ConcurrentAnnotation | Quota:
@@ -55,7 +55,7 @@ class Assignments:
     def add_pairs(self, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
         """Add the first `total` pairs of the file, with units up to the `last`, here and to the engine.
 
-        Pairs that are there stay; their new items stand behind the others.
+        Existing pairs stay; their new items come after the others.
         """
         items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
         column = {item: k for k, (item, _) in enumerate(items)}
@@ -99,7 +99,7 @@ class Assignments:
         self.changed()
 
     def wanted(self, pair: int) -> list[Unit]:
-        """Units of the present look that are free, the first of the order first; kept as long as the look is asked."""
+        """Free units of the current interim analysis in order; cached while the analysis lasts."""
         if self._judged != len(self.engine.rulings):
             self.changed()
         if pair not in self._wanted:
@@ -108,32 +108,32 @@ class Assignments:
         return self._wanted[pair]
 
     def open_pairs(self) -> list[int]:
-        """Pairs with a unit of the present look that is free."""
+        """Pairs with a free unit of the current interim analysis."""
         return [pair for pair in range(len(self.places)) if self.wanted(pair)]
 
     def changed(self) -> None:
-        """Looks may have begun or ended anywhere."""
+        """Clear caches, since interim analyses may have begun or ended."""
         self._wanted.clear()
         self._judged = len(self.engine.rulings)
 
     def is_settled(self, unit: Unit) -> bool:
-        """Whether it has its answers, or is impossible."""
+        """Whether the unit has its answers, or was refused."""
         return self.engine.is_settled(unit.pair, unit.place)
 
     def is_present(self, unit: Unit) -> bool:
-        """Whether its look is being asked, so that answers may change."""
+        """Whether the unit belongs to the current interim analysis, so that its answers may change."""
         return self.engine.in_present_look(unit.pair, unit.place)
 
     def lacks(self, unit: Unit) -> int:
-        """How many more people it may be given to."""
+        """Number of further annotators whom the unit may be given to."""
         return self.per_item - len(unit.votes) - len(unit.holders)
 
     def is_free(self, unit: Unit) -> bool:
-        """Whether one more person may answer it as primary."""
+        """Whether one more annotator may answer it as a primary question."""
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """A person has a unit before him; nobody else is asked it where that is enough."""
+        """Record that an annotator is answering a unit, which is then not given to others if that suffices."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -147,7 +147,7 @@ class Assignments:
             self._lease(unit)
 
     def let_go(self, issued: IssuedQuestion) -> None:
-        """He does not, any more."""
+        """Record that an annotator is not answering a unit any more."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again -= issued.id in unit.asked
@@ -164,9 +164,9 @@ class Assignments:
         worker.load[unit.pair] -= 1
 
     def vote(self, issued: IssuedQuestion, value: int) -> None:
-        """An answer that counts."""
+        """Record an answer that counts."""
         unit, worker = self._of(issued)
-        if issued.holds:  # whether it is free is told below
+        if issued.holds:  # whether it is free is updated below
             self._drop(issued, unit, worker)
         else:
             self.let_go(issued)
@@ -180,7 +180,7 @@ class Assignments:
         self._single(unit)
 
     def second(self, issued: IssuedQuestion, value: int) -> None:
-        """An answer beside those that count."""
+        """Record a second opinion."""
         self.let_go(issued)
         unit, worker = self._of(issued)
         self._agreeing(unit, -1)
@@ -189,7 +189,7 @@ class Assignments:
         self._single(unit)
 
     def refuse(self, issued: IssuedQuestion) -> None:
-        """One person cannot judge it; if he is not the first one, nobody can."""
+        """Record that an annotator cannot judge a unit; after `REFUSALS` annotators it counts as refused."""
         self.let_go(issued)
         unit, worker = self._of(issued)
         worker.refused.add(unit.id)
@@ -197,7 +197,7 @@ class Assignments:
         self._refused(unit, worker)
 
     def take_back(self, issued: IssuedQuestion) -> None:
-        """What was said is not said any more."""
+        """Remove an answer."""
         unit, worker = self._of(issued)
         self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
@@ -211,8 +211,8 @@ class Assignments:
         self._single(unit)
 
     def exclude(self, worker: Annotator) -> None:
-        """Answers of looks that are not complete are free again, and so is what nobody else cannot judge; completed
-        looks stay."""
+        """Free the answers and refusals of an annotator in incomplete interim analyses; completed analyses are
+        unchanged."""
         for unit_id, issued in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
@@ -236,7 +236,8 @@ class Assignments:
                 self._lease(self.places[pair][place])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
-        """Answers count again where they are still wanted; those that do not, and are second opinions from now on."""
+        """Count the answers of an annotator again where they are still needed; returns those that become second
+        opinions."""
         lapsed, worker.lapsed = worker.lapsed, {}
         beside = []
         for unit_id, issued in lapsed.items():
@@ -252,7 +253,7 @@ class Assignments:
         return beside
 
     def _refused(self, unit: Unit, worker: Annotator) -> None:
-        """One person's word that it cannot be judged counts."""
+        """Count the refusal of a unit by one annotator."""
         unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
             unit.leased = False
@@ -261,7 +262,7 @@ class Assignments:
             self.changed()
 
     def _complete(self, unit: Unit) -> None:
-        """Tell the engine an answer that enough people have given."""
+        """Report a unit with enough answers to the engine."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
             unit.leased = False
             total = sum(unit.votes.values())
@@ -276,7 +277,7 @@ class Assignments:
         self._lease(unit)
 
     def _lease(self, unit: Unit) -> None:
-        """Tell the engine whether enough people have it."""
+        """Report to the engine whether enough annotators are answering a unit."""
         engine, pair, place = self.engine, unit.pair, unit.place
         is_open = engine.in_present_look(pair, place) and not engine.is_settled(pair, place)
         is_leased = is_open and self.lacks(unit) <= 0
@@ -302,7 +303,7 @@ class Assignments:
             self.singles[unit.pair].pop(unit.id, None)
 
     def _agreeing(self, unit: Unit, sign: int) -> None:
-        """Count (or uncount) who agrees with whom on a unit."""
+        """Update the counts of agreement between annotators on a unit (sign -1: remove)."""
         if len(unit.votes) + len(unit.seconds) < 2:
             return
         votes = [*unit.votes.items(), *unit.seconds.items()]
@@ -322,7 +323,7 @@ def _place(unit: Unit) -> int:
 
 @lru_cache(maxsize=4096)
 def _alone(person: int, value: int) -> Mapping[int, int]:
-    """What one person said, where nobody else did: most units have no more, and share it."""
+    """The answer of a single annotator; shared, since most units have only one."""
     return MappingProxyType({person: value})
 
 
@@ -333,7 +334,7 @@ def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
 def _metric_preferences(
     base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], column: Mapping[int, int]
 ) -> Signs | None:
-    """(pairs, items) preferences of the metric of the study, if it has one."""
+    """(pairs, items): preferences of the study's metric, if it has one."""
     preferences = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
     if not preferences:
         return None

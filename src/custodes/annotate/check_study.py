@@ -1,4 +1,4 @@
-"""Problems of a study before anybody is asked: texts, looks, people and pay."""
+"""Problems of a study before annotation starts: texts, interim analyses, annotators and payment."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ SERIOUS = (
     "metric-not-added",
     "level-grew",
 )
-"""Notes of a study's making that are warnings; others are for information."""
+"""Notes from the creation of a study that are warnings; others are infos."""
 
 
 @result
 class StudyCheck(OfProblems):
-    """What a study of people's answers holds, and what would fool somebody. See `check`."""
+    """Content and problems of an annotation study. See `check`."""
 
     BY: ClassVar[str] = ""
 
     summary: pl.DataFrame = table(
         "One row: the study.",
         label("name", "name of the study, from the plan"),
-        count("items", "items whose outputs are shown"),
+        count("items", "items whose outputs are displayed"),
         count("systems", "systems that are compared or rated"),
         count("pairs", "pairs of systems that are compared, or systems that are rated"),
         count("questions", "comparisons that can be asked: items of each pair"),
@@ -73,14 +73,15 @@ class StudyCheck(OfProblems):
 
 @checked
 def check(path: str | Path) -> StudyCheck:
-    """What would fool people or the reader of a study, before anybody is asked; it is only read.
+    """Problems that would bias a study or waste answers, before annotation starts; the file is only read.
 
-    `problems`: severity (error, warning, info), rule, message with the way out, and examples. Outputs that say who
-    wrote them, systems that are formatted or cut unlike others (sign tests over items that keep .05 for all pairs
-    together), looks and budgets that cannot be reached, also by the people who are there, too few of these, a plan
-    that decides nothing, strangers without known comparisons, pay below the wage, consent without contact or pay,
-    what was noted when the study was made, and of a study that runs what people could not judge, also in looks that are
-    not complete (it does not tell who is ahead). Raises InputError for what is no study.
+    `problems`: severity (error, warning, info), rule, message with advice, and examples. Checked are: outputs that
+    reveal their author; systems with formatting or truncation unlike others (sign tests over items at .05 for all pairs
+    jointly); interim analyses and budgets that cannot be reached, in general or with the present annotators; too few
+    annotators; a plan that decides nothing; annotators from an open link without control questions; payment below the
+    wage; consent without contact or payment; notes from the creation of the study; and for a running study the
+    comparisons that annotators could not judge, also in incomplete interim analyses (without revealing which system
+    leads). Raises InputError for other files.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -106,7 +107,7 @@ def check(path: str | Path) -> StudyCheck:
     noted = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(notes)
-        if note.rule != LOOKS_CUT  # the rules tell of every pair, as it is now
+        if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
     problems_found = chain(
         text_problems(stored.material, list(stored.pairs.values())),
@@ -149,15 +150,15 @@ _ASKED = """
 SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
-"""As `ASKED`, also of looks that are not complete."""
+"""Like `ASKED`, including incomplete interim analyses."""
 
 
 WIN_ALONE = 3
-"""The kind of an answer for the first system where no metric says anything (see `stats.stopping.allocation`)."""
+"""Code of a preference for the first system without a metric preference (see `stats.stopping.allocation`)."""
 
 
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
-    """All that is wrong with the stopping."""
+    """Problems of the stopping rule."""
     looks = stored.plan.stopping.looks
     sizes = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
     if stored.plan.question.mode == "rate":
@@ -189,7 +190,7 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
 
 
 def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
-    """Whether there can be enough answers."""
+    """Whether enough answers are possible."""
     plan, people = stored.plan, stored.plan.people
     looks = [min(n, most) for n in plan.stopping.looks]
     each = cap(people, looks[-1], people.most if people.recruit == "links" else None)
@@ -213,7 +214,7 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
-    """Whether every system can be rated, and all outputs; `sizes`: outputs of each."""
+    """Whether every system, and all outputs, can be rated; `sizes`: outputs of each system."""
     needed, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
     if budget is not None and budget < needed:
         is_none = budget < len(sizes) * plan.people.per_item
@@ -228,7 +229,7 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
 
 
 def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
-    """Whether people may do as much as that."""
+    """Whether annotators may give this number of answers."""
     people = plan.people
     work = people.most * people.batch * people.batches
     if work < needed:
@@ -241,7 +242,7 @@ def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
 
 
 def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
-    """Whether answers that all say the same would decide a pair."""
+    """Whether unanimous answers would decide a pair."""
     rule = rule_of(stored.plan, pairs=len(stored.pairs), items=most, has_metric=stored.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
@@ -262,16 +263,16 @@ def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""An answer takes about so long where nobody has answered yet: 1.5 a minute (Deriu et al. 2023, appendix)."""
+"""Assumed seconds per answer before there are answers: 1.5 per minute (Deriu et al. 2023, appendix)."""
 FEWEST = 10
-"""Answers from which on their own times count."""
+"""Number of answers from which their measured times are used."""
 
 
 def people_problems(
     plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
-    """All that is wrong with how people are asked; `known`: kinds of the known questions; `seconds`: times so far;
-    `links`: people who may answer, where they have links of their own; `notes`: on those who are there."""
+    """Problems of recruitment and payment; `known`: kinds of the control questions; `seconds`: measured times; `links`:
+    number of annotators with personal links; `notes`: notes on present annotators."""
     yield from (Problem("warning", note.rule, note.message) for note in notes)
     if 0 < links < FEWEST_PEOPLE and not any(note.rule == FEW_PEOPLE for note in notes):
         yield Problem(
@@ -373,22 +374,22 @@ ITSELF = re.compile(
     rf"|\bchatgpt\b|\bgpt-\d",
     re.IGNORECASE,
 )
-"""Words by which models say that they are models, or which one."""
+"""Phrases by which models reveal that they are models, or which one."""
 FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
-"""Signs of Markdown: headings, lists, code, tables, bold words."""
+"""Markdown syntax: headings, lists, code, tables, bold words."""
 CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
-"""How a text ends within a sentence: with a word, or with what asks for one. Marks, quotes and emoji do not."""
+"""Endings of a truncated text: a word, or punctuation that needs a continuation. Marks, quotes and emoji do not."""
 APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
-"""Last lines that need no mark at their end: headings, items of lists, rows, code, one word alone, an address."""
+"""Last lines that need no final mark: headings, list items, table rows, code, a single word, an address."""
 LEAST = 0.25
-"""Shares that differ by less are not worth a word."""
+"""Smallest difference of proportions that is reported."""
 LEVEL = 0.05
 SHORTEST = 3
-"""Letters of a label that can be looked for in texts."""
+"""Fewest letters of a label that is searched in texts."""
 
 
 def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
-    """All that is wrong with the texts."""
+    """Problems of the texts."""
     yield from names_itself(material)
     yield from names_system(material)
     compared = [(first, second) for first, second in pairs if first is not None and second is not None]
@@ -412,13 +413,13 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
 
 
 def _is_cut(text: str) -> bool:
-    """Whether it ends within a sentence."""
+    """Whether a text ends within a sentence."""
     last = text.rstrip().rpartition("\n")[2]
     return bool(CUT.search(last)) and not APART.match(last)
 
 
 def names_itself(material: StudyMaterial) -> Iterator[Problem]:
-    """Outputs that say that a model wrote them, or which one."""
+    """Outputs that reveal that a model wrote them, or which one."""
     hits = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
     if hits:
         systems = sorted({system for (_, system), _ in hits})
@@ -434,7 +435,7 @@ def names_itself(material: StudyMaterial) -> Iterator[Problem]:
 
 
 def names_system(material: StudyMaterial) -> Iterator[Problem]:
-    """Outputs that hold the label of a system, which what stands above them does not."""
+    """Outputs that contain the label of a system, unless the displayed context contains it."""
     above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
     lowered = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:
@@ -465,10 +466,10 @@ def _unlike(
     what: str,
     way_out: str,
 ) -> Iterator[Problem]:
-    """Pairs of systems of which one has something much more often, by exact sign tests over the items of both.
+    """Pairs of systems of which one has a property significantly more often, by exact sign tests over common items.
 
-    The level is shared by all pairs and both rules, so that among systems that are alike a word is said in at most one
-    of twenty studies.
+    The level is shared by all pairs and both rules, so that for equal systems a problem is reported in at most one of
+    twenty studies.
     """
     from scipy.stats import binomtest
 

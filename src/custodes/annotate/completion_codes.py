@@ -1,4 +1,4 @@
-"""The platform's list of codes against the study's: whom to pay, and who claims what is not theirs."""
+"""Comparison of a platform's list of completion codes with those of the study, to decide whom to pay."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from custodes.errors import InputError, listed
 PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
 CODE = ("completion code", "answer.code", "output:code", "code")
 STATUS = ("status", "assignmentstatus", "assignment:status")
-"""Columns by the platforms' names for them (Prolific's export of submissions, Mechanical Turk's results, Toloka's
-assignments), or plain ones; capitals do not matter."""
+"""Names of columns on platforms (Prolific's export of submissions, Mechanical Turk's results, Toloka's assignments), or
+generic ones; case is ignored."""
 
 OURS, OTHER_CODE, OTHER_PERSON, UNKNOWN, MISSING, TWICE = (
     *("ours", "no such code", "another's code", "unknown", "missing", "twice"),
@@ -56,15 +56,15 @@ class Reconciled(Result):
 
     @property
     def status(self) -> int:
-        """1 where somebody claims what is not theirs, or is missing."""
+        """Exit status 1 if a code is wrong or missing, else 0."""
         return int(any(verdict != OURS for verdict in self.codes["verdict"]))
 
 
 @checked
 def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
-    """Compare a platform's list of people and completion codes (a table) with a study, which may be served meanwhile.
+    """Compare a platform's list of annotators and completion codes (a table) with a study, which may be running.
 
-    Raises `InputError` where the list has no column of people or of codes.
+    Raises `InputError` if the list has no column of annotators or of codes.
     """
     from custodes.annotate import study_file
     from custodes.annotate.service import Service
@@ -84,7 +84,7 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
 def matched(
     frame: pl.DataFrame, people: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows of `Reconciled.codes`. Codes that the platform fixed for all are anybody's."""
+    """The rows of `Reconciled.codes`. Codes fixed by the platform are valid for all annotators."""
     persons, codes = _column(frame, PERSON, "people", name), _column(frame, CODE, "codes", name)
     states = _column(frame, STATUS, "", name)
     fixed = {code for code in msgspec.structs.astuple(plan.people.codes) if code}

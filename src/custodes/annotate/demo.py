@@ -1,4 +1,4 @@
-"""A study to try out: short texts with planted mistakes, served on this machine."""
+"""A study to try out: short texts with deliberate errors, served on this machine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PLAN = StudyPlan(
         " wish are those of the guest. How nicely it is said does not matter.",
         consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
     ),
-    people=People(recruit="open", cap=1.0),  # who tries it is alone
+    people=People(recruit="open", cap=1.0),  # there is only one annotator
 )
 
 
 class ServedDemo(NamedTuple):
-    """The demo while it is served: `ask` is the page of the first comparison of a person."""
+    """The running demo: `ask` is the page of an annotator's first comparison."""
 
     site: ServedSite
     study: Path
@@ -44,10 +44,9 @@ def demo(
     open_browser: bool = True,
     tell: Callable[[str], object] = print,
 ) -> None:
-    """Make a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
+    """Create a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
 
-    `folder`: where study.db is kept (default: a temporary one, which is removed at the end). `port` 0 is any that is
-    free.
+    `folder`: folder for study.db (default: a temporary one, which is removed at the end). `port` 0 uses any free port.
     """
     with interrupted() as stopped, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as an annotator: {trial.ask}")
@@ -61,7 +60,7 @@ def demo(
 
 @contextmanager
 def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
-    """The demo for as long as the context is open."""
+    """The demo, running while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary:
         place = new(demo_texts(), Path(folder or temporary, "study.db"), plan=PLAN)
         with serving([place], port=port, tell=tell) as site:

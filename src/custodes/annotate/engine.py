@@ -1,4 +1,4 @@
-"""The engine of rating studies, which closes a system when its outputs have their answers; and clusters of items."""
+"""The engine of rating studies, which closes a system when its outputs have all answers; and clusters of items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.stats.stopping.allocation import evenly
 
 
 def clusters_of(clusters: Sequence[str]) -> Ints:
-    """A number for the cluster of each item; an item without one stands for itself.
+    """Cluster number of each item; an item without a cluster is its own.
 
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
@@ -26,11 +26,11 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """As `ConcurrentAnnotation`, where a pair is one system and nothing is decided: all places are wanted at once.
+    """`ConcurrentAnnotation` for ratings: a pair is one system, nothing is decided, all positions are open.
 
-    A `budget` of outputs that is short is shared evenly over systems, from the front of each order; what is promised
-    stays, and systems and items that come later get what is left. `target`: promised outputs of each system, `n`: those
-    that have their answers.
+    If a `budget` of outputs is too small, it is shared evenly over systems, from the front of each order; allocations
+    are never reduced, and systems and items added later share the rest. `target`: outputs allocated to each system,
+    `n`: outputs with all answers.
     """
 
     def __init__(self, *, budget: int | None) -> None:
@@ -42,10 +42,10 @@ class Quota:
         self.target: list[int] = []
         self.rulings: list[Ruling] = []
         self._places: list[list[int]] = []
-        self._end: list[int] = []  # places that are asked: those before it
+        self._end: list[int] = []  # end of the allocated positions
 
     def add(self, sizes: Sequence[int]) -> None:
-        """Systems with so many items each."""
+        """Add systems with these numbers of items."""
         for size in sizes:
             self._places.append([FREE] * size)
             for counts in (self.n, self.look, self.decision, self.target, self._end):
@@ -54,17 +54,18 @@ class Quota:
         self._share()
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
-        """Items that come later."""
+        """Add items later."""
         self._places[pair] += [FREE] * len(items)
         self._share()
 
     def set_budget(self, budget: int | None) -> None:
-        """Another budget of all systems together (None: without one), not below what is asked already."""
+        """Set the joint budget of all systems (None: unlimited), at least the answers already requested."""
         self._budget = budget
         self._share()
 
     def _share(self) -> None:
-        """Promise what is left of the budget, evenly to all that lack some, until nobody does or nothing is left."""
+        """Allocate the rest of the budget evenly to all systems that need outputs, until none does or nothing
+        remains."""
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking = sizes - np.array(self._end, dtype=np.int64)
         left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))
@@ -78,38 +79,38 @@ class Quota:
         self.is_open[pair] = FREE in places or LEASED in places
 
     def wanted(self, pair: int) -> list[int]:
-        """Places that nobody has, lowest first."""
+        """Free positions, lowest first."""
         return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
 
     def lease(self, pair: int, place: int) -> None:
-        """Somebody has this place before him."""
+        """Mark a position as being answered."""
         self._places[pair][place] = LEASED
 
     def release(self, pair: int, place: int) -> None:
-        """Nobody has it before him any more."""
+        """Undo `lease`."""
         if self._places[pair][place] == LEASED:
             self._places[pair][place] = FREE
 
     def is_settled(self, pair: int, place: int) -> bool:
-        """Whether it is answered, or impossible."""
+        """Whether the position has an answer or was refused."""
         return self._places[pair][place] in (ANSWERED, IMPOSSIBLE)
 
     def in_present_look(self, pair: int, place: int) -> bool:
-        """Nothing is ever judged, so an answer may always be taken back."""
+        """True: without interim analyses, answers may always be removed."""
         return 0 <= place < self._end[pair]
 
     def goes_on(self, pair: int) -> bool:
-        """All places are wanted at once."""
+        """False: all positions are open at once."""
         return False
 
     def answer(self, pair: int, place: int, preference: int) -> None:
-        """All answers that this output needs are in."""
+        """Record that an output has all its answers."""
         self._places[pair][place] = ANSWERED
         self.n[pair] += 1
         self._see(pair)
 
     def impossible(self, pair: int, place: int) -> None:
-        """It cannot be rated: what was promised for it goes to the next of the order, or to other systems."""
+        """Record that an output cannot be rated: its allocation goes to the next in order, or to other systems."""
         self._places[pair][place] = IMPOSSIBLE
         if self._end[pair] < len(self._places[pair]):
             self._end[pair] += 1
@@ -119,7 +120,7 @@ class Quota:
             self._share()
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Those of them that were impossible are free again, whoever has `begun` others."""
+        """Reopen refused positions, whatever positions have `begun`; returns those reopened."""
         back = [place for place in places if self._places[pair][place] == IMPOSSIBLE]
         for place in back:
             self._places[pair][place] = FREE
@@ -128,7 +129,7 @@ class Quota:
         return back
 
     def withdraw(self, pair: int, place: int) -> None:
-        """An answer taken back: free again."""
+        """Remove an answer: the position is free again."""
         self._places[pair][place] = FREE
         self.n[pair] -= 1
         self.is_open[pair] = True

@@ -1,4 +1,4 @@
-"""The event log: everything that happened as rows, written to the study file and applied to the state at once.
+"""The event log: every event is written to the study file as a row and applied to the state at once.
 
 The limits follow complaints about locks that never clear (label-studio#4781, #4190).
 """
@@ -29,11 +29,11 @@ from custodes.data.loading.running import reason
 from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
-"""Seconds, and how many times what an answer takes."""
+"""Shortest and longest lease in seconds, and its length relative to the usual time of an answer."""
 
 
 def length(paces: Sequence[float], *, is_new: bool) -> float:
-    """Seconds of a lease, where answers took `paces` lately; the shortest for somebody who has not answered yet.
+    """Length of a lease in seconds, from recent times of answers (`paces`); the longest for new annotators.
 
     >>> length([20.0, 30.0, 40.0], is_new=False), length([], is_new=False)
     (120.0, 600.0)
@@ -54,28 +54,28 @@ class Clock:
 
 
 LARGEST = 2**62
-"""A number of what happened at most; SQLite's integers end at twice that."""
+"""Largest number of an event; SQLite's integers end at twice that."""
 
 
 class EventLog:
-    """A study that is open: its file, what is known of it, and who has what before him."""
+    """An open study: its file, its state, and its open questions."""
 
     def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
         self.base, self.clock = base, clock
         self.state: StudyState
         self.leases: dict[int, float]
-        """Until when questions are kept, by their numbers and a steady clock."""
+        """End of the lease of each question by number, on a steady clock."""
         self.waiting: dict[int, float]
-        """Since when visits wait for a question, by a steady clock."""
+        """Start of waiting of each visit, on a steady clock."""
         self.read()
 
     def read(self) -> None:
-        """Know again what the file says, and no more; `InputError` where its rows do not fit together."""
+        """Reload the state from the file; `InputError` if its rows are inconsistent."""
         try:
             self._read()
         except (CustodesError, sqlite3.Error):
             raise
-        except Exception as problem:  # rows that another program changed break any rule of how they fit together
+        except Exception as problem:  # rows changed by another program can be inconsistent in any way
             raise InputError(f"this study cannot be read ({reason(problem)}); restore a backup") from problem
 
     def _read(self) -> None:
@@ -86,7 +86,7 @@ class EventLog:
         }
         ruled = 0
         was_enabled = gc.isenabled()
-        gc.disable()  # nothing that is read is garbage, and looking for it takes a sixth of the time
+        gc.disable()  # reading creates no garbage, and collection would take a sixth of the time
         try:
             for _, rows in groupby(happened(self.base), key=_question):
                 state.put(list(rows))
@@ -106,7 +106,7 @@ class EventLog:
                     self.keep(issued, now)
 
     def put(self, *rows: Row) -> list[IssuedQuestion]:
-        """Write what happened, and the looks that it completed."""
+        """Write rows, and the interim analyses that they completed."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         beside = self.state.put(rows)
         engine = self.state.assignments.asking
@@ -122,7 +122,7 @@ class EventLog:
 
     @property
     def next(self) -> int:
-        """The number of what happens next."""
+        """The number of the next event."""
         return self.state.last + 1
 
     def event(
@@ -134,7 +134,7 @@ class EventLog:
         issued: IssuedQuestion | None = None,
         **values: Any,
     ) -> None:
-        """Something else that happened."""
+        """Write another type of event."""
         if session is not None:
             worker = session.worker
         row = EventRow(
@@ -149,23 +149,23 @@ class EventLog:
         self.put(row)
 
     def keep(self, issued: IssuedQuestion, now: float) -> None:
-        """Keep a question for its person a while (longer)."""
+        """Extend the lease of a question."""
         is_new = not issued.session.worker.work.paid
         self.leases[issued.id] = now + length(self.state.paces, is_new=is_new)
 
     def renew(self, issued: IssuedQuestion) -> None:
-        """Its person is still there, or is back."""
+        """Extend the lease of a question whose annotator is active or has returned."""
         if issued.unit is None or issued.session.is_closed or issued.session.worker.excluded:
             return
         if issued.expired:
             unit = self.state.assignments.units[issued.unit]
             if issued.role == "primary" and not self.state.assignments.is_free(unit):
-                return  # somebody else has it
+                return  # assigned to another annotator meanwhile
             self.event("renewed", session=issued.session, issued=issued)
         self.keep(issued, self.clock.steady())
 
     def expire(self) -> None:
-        """Give back what was kept too long."""
+        """Release questions whose lease has expired."""
         now = self.clock.steady()
         for number in sorted(number for number, until in self.leases.items() if until <= now):
             issued = self.state.issued[number]
@@ -175,7 +175,7 @@ class EventLog:
 
 
 def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
-    """What a look said stays, also where the rule is another one now; how many rulings there are."""
+    """Check that stored interim analyses are unchanged under the current rule; returns the number of rulings."""
     engine = state.assignments.engine
     for ruling in engine.rulings[ruled:]:
         look = looks.get((state.assignments.numbers[ruling.pair], ruling.look))
@@ -185,5 +185,5 @@ def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]],
 
 
 def _question(row: Row) -> tuple[str, int]:
-    """Equal for the judgments of one question alone."""
+    """Key that is equal for judgments of one question only."""
     return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

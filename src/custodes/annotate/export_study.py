@@ -1,4 +1,4 @@
-"""A study as files that any program reads: what it holds at one moment, whole or not at all."""
+"""Export of a study to files in open formats: a consistent state, complete or not at all."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.
 
 @checked
 def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) -> Path:
-    """Write a study of people's answers as files into a folder, whole or not at all, also while it is served.
+    """Export an annotation study to files in a folder, completely or not at all, also while it is being served.
 
-    battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
-    outputs.jsonl their properties; looks.csv the interim analyses; answers.csv every answer, also those that were
-    corrected, of known comparisons, of excluded people, and of looks that are not complete, which are nowhere else (who
-    decides by these looks between looks); comments.csv, plan.json; signature.txt the number of rows of each file and
-    notes on the study. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder
-    that holds an earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that
-    cannot be written or holds other files.
+    battles.csv (or ratings.csv) holds the answers that count, with second opinions marked by `role`; raters.csv,
+    items.csv and outputs.jsonl their properties; looks.csv the interim analyses; answers.csv all answers, including
+    those that were corrected, those to control questions, those of excluded annotators, and those of incomplete interim
+    analyses, which are in no other file (using them would be an additional interim analysis); comments.csv, plan.json;
+    signature.txt the number of rows of each file and notes on the study. Annotators are w001, ...; `external_ids` adds
+    their ids on a platform to raters.csv. An earlier export in the folder is replaced. Raises `InputError` for other
+    files, `OptionError` for a folder that is not writable or holds other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
@@ -57,7 +57,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
-    """Name to content, the signature last."""
+    """File name to content, the signature last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
     study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
@@ -77,7 +77,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
 
 
 def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
-    """What there is to write, of one moment: the study, tables by name, the plan."""
+    """The content to export from a consistent state: the study, tables by name, the plan."""
     tables = {}
     for name, query in QUERIES.items():
         cursor = opened.execute(query)
@@ -88,7 +88,7 @@ def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.D
 
 
 def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
-    """What was written: of each file its rows and its SHA-256; and what is to be known of all of it."""
+    """The rows and SHA-256 of each file, and notes on the study."""
     lines = [f"{SIGNED}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
@@ -98,7 +98,7 @@ def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]
 
 
 def _written(files: Mapping[str, bytes], folder: Path) -> Path:
-    """All files in a folder that appears at once."""
+    """Write all files into a folder that appears at once."""
     target = Path(os.path.realpath(folder))
     if target.exists() and not _is_ours(target):
         raise OptionError(f"cannot write {folder}: it contains other files than an export; name a new folder")
@@ -126,7 +126,7 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def _is_ours(target: Path) -> bool:
-    """Whether a place is an empty folder, or one that holds what a signature names and nothing else."""
+    """Whether a path is an empty folder, or contains only files named in its signature."""
     if not target.is_dir():
         return False
     held = {entry.name for entry in target.iterdir()}

@@ -1,4 +1,4 @@
-"""What a study will still need: answers, hours and money, from completed looks only."""
+"""Forecast of remaining answers, hours and cost, from completed interim analyses only."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from custodes.stats.stopping.rules import rule_on
 
 DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
-"""The ends of an interval of 80 %, and the median between them."""
+"""Quantiles of the bounds of an 80 % interval, and the median."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Answers that what pairs have in common may be worth: the fewer, the more pairs differ."""
+"""Grid of the weight, in answers, of the prior that pairs share: smaller if pairs differ more."""
 TIMED = 30
-"""Answers from which on a study says what an answer takes."""
+"""Fewest answers for using the times measured in the study."""
 
 
 LONG = 86_400.0
-"""Seconds without an answer from which on nobody may be expected to come."""
+"""Seconds without an answer after which no annotators are expected."""
 
 
 class Range(NamedTuple):
-    """A median and the ends of an interval of 80 %."""
+    """A median with the bounds of an 80 % interval."""
 
     middle: float
     low: float
@@ -41,10 +41,13 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What is still to come, and what was spent. `answers` that decide, `paid` answers of all kinds, `hours` at the
-    pace of the last half hour (None: nobody answered then, or it cannot finish; `stuck` says why: the `people` there
-    have had their share, or `nobody` has come for a day), `spent` and `cost` to come with the platform's fee, `wage`
-    an hour (None while too few answers were timed) and whether it `is_low`: below the plan's."""
+    """Answers, time and cost to come, and cost so far.
+
+    `answers` used for decisions, `paid` answers of all kinds, `hours` at the rate of the last half hour (None without
+    answers in it, or if the study cannot finish; `stuck` gives the reason: all present `people` have reached their
+    maximum, or `nobody` has answered for a day), `spent` and `cost` to come including the platform's fee, `wage` per
+    hour (None with too few timed answers) and whether it `is_low`: below that of the plan.
+    """
 
     answers: Range
     paid: Range
@@ -57,11 +60,11 @@ class Forecast:
 
 
 def forecast(now: Snapshot) -> Forecast:
-    """Play the study to its end from the posterior of every open pair's shares, `DRAWS` times.
+    """Simulate the rest of the study from the posterior outcome proportions of every open pair, `DRAWS` times.
 
-    The prior is a Dirichlet around the share of ties of all pairs together, as strong as the pairs are alike (a draw of
-    its strength each time). Only completed looks count, so that no running number shows through, and people's answers
-    alone, though a metric may end a pair earlier. The answers of a look that is under way are subtracted.
+    The prior is a Dirichlet distribution around the tie rate of all pairs, with a weight drawn according to the
+    similarity of pairs. Only completed interim analyses are used, so that no running results are revealed, and human
+    answers alone, although a metric may decide a pair earlier. Answers in incomplete analyses are subtracted.
 
     Source: ours; posterior predictive draws of the rule of the plan.
     """
@@ -73,7 +76,7 @@ def forecast(now: Snapshot) -> Forecast:
         done = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
         totals = _totals(now.plan.stopping, open_pairs, done, len(now.pairs))
         left = np.maximum(totals - sum(pair.answered for pair in judged), 0)
-    if now.state != "stopped":  # ratings are not judged: all that is wanted is asked
+    if now.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
         left = left + sum(pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks)
     left = left * now.plan.people.per_item
     if now.plan.stopping.budget is not None:
@@ -102,7 +105,8 @@ def _stuck(now: Snapshot) -> Literal["", "people", "nobody"]:
 
 
 class _Open(NamedTuple):
-    """An open pair at its last completed look: how many were done, outcomes, and the annotations of each look."""
+    """An open pair at its last completed interim analysis: analyses done, outcomes, and annotations of each
+    analysis."""
 
     done: int
     outcome: tuple[int, int, int]
@@ -110,7 +114,7 @@ class _Open(NamedTuple):
 
     @classmethod
     def of(cls, pair: PairNow, ending: Ending) -> _Open:
-        """Items may end before the plan's last look; the look under way says where."""
+        """An open pair; if its items end before the plan's last interim analysis, the current one shows where."""
         looks = ending.looks[: pair.looks]
         if pair.looks_done == len(looks) - 1:
             looks = (*looks[:-1], min(looks[-1], pair.wanted))
@@ -121,7 +125,7 @@ class _Open(NamedTuple):
 def _totals(
     ending: Ending, pairs: tuple[_Open, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
 ) -> Floats:
-    """Answers that the open pairs have in the end, all together: (DRAWS,). Kept, since looks are few and pages many."""
+    """Total answers of the open pairs at the end: (DRAWS,). Cached, since analyses are few and page views many."""
     rng = np.random.default_rng(0)
     shares = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
     counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), shares.shape).copy()
@@ -150,8 +154,8 @@ def _totals(
 
 
 def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
-    """Draws of win, tie and loss shares of pairs with outcomes `own` (pairs, 3), by all pairs' (..., 3): (DRAWS, pairs,
-    3). Neither system of a pair is better beforehand."""
+    """Draws of win, tie and loss proportions of pairs with outcomes (pairs, 3), given those of all pairs (..., 3):
+    (DRAWS, pairs, 3). The prior is symmetric in the two systems of a pair."""
     from scipy.special import gammaln
 
     ties = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
@@ -173,11 +177,11 @@ def people_only(outcomes: NDArray[np.integer]) -> Counts:
 
 
 def _all_of(now: Snapshot, deciding: Floats) -> Floats:
-    """Answers of all kinds that are paid for, for so many to come that decide (DRAWS,): with second opinions and known
-    questions as the policy gives them, and refusals as often as so far.
+    """Paid answers of all kinds, given the number used for decisions (DRAWS,): with second opinions and control
+    questions according to the policy, and refusals at the present rate.
 
-    Who comes and how often people are idle, when both are asked up to their ceilings, is not known: both are drawn
-    evenly between none and all.
+    The number of additional questions for idle annotators is unknown: it is drawn uniformly between none and the
+    maximum.
     """
     if not deciding.any():
         return deciding
@@ -199,14 +203,14 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
     if people.gold_every and "gold" in now.known:
         room = np.floor((before + each) / people.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
         beside = idle[:, np.newaxis] * np.maximum(room, 0)
-    places = each + beside  # all of a batch but those of its own known questions
+    places = each + beside  # a batch without its own control questions
     new = np.minimum(places, np.maximum(people.batch - before - gold_asked, 0) * (1 - first))
     known_questions = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
     return np.asarray(real + (comes * (known_questions + ~began * people.qualification)).sum(axis=1))
 
 
 def _known_share(now: Snapshot, more: int) -> float:
-    """Of a batch, the known questions: `more` of those with gold for somebody new."""
+    """Proportion of control questions in a batch: `more` of them with gold for a new annotator."""
     people = now.plan.people
     gold = round(people.batch / people.gold_every) if people.gold_every and "gold" in now.known else 0
     number = gold + more * (gold > 0) + people.attention * ("attention" in now.known)
@@ -214,7 +218,7 @@ def _known_share(now: Snapshot, more: int) -> float:
 
 
 def _wage(people: Sequence[PersonNow], price: float) -> float | None:
-    """What an hour of comparisons brings at the median of people's medians, each as often as it was answered."""
+    """Hourly earnings at the median over annotators of their median times, weighted by answers."""
     timed = sorted((one.seconds, one.answers) for one in people if one.seconds is not None and one.answers)
     if sum(answers for _, answers in timed) < TIMED:
         return None

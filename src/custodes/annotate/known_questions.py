@@ -1,4 +1,4 @@
-"""Questions whose answer is known: gold, qualification and examples from a file, attention checks from the study."""
+"""Control questions: gold, qualification and examples from a file, attention checks from the study's texts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Kind = Literal["gold", "attention", "qualification", "example"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 COLUMNS = ("kind", "item", "system_a", "system_b", "context", "text_a", "text_b", "expected", "why")
 WORDS = {"1": 1, "equal": 0, "2": -1}
-"""What may be expected of a comparison, and what it is for the first output."""
+"""Expected answers to a comparison, with their values for the first output."""
 USUAL = "gold"
 MOST_CHECKS = 40
-"""Attention checks of one study: nobody needs more different ones."""
+"""Most attention checks of a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A question with a known answer: `expected` of the first output (1, 0, -1), or a rating. `asked`: the comparison
-    of the study that it is, which is not asked as a real one."""
+    """A control question: `expected` for the first output (1, 0, -1), or a rating. `asked`: the comparison of the study
+    that it uses, which is not asked as a real question."""
 
     kind: Kind
     context: Item
@@ -41,16 +41,17 @@ class Known:
     asked: tuple[str, Pair] | None = None
 
     def images(self) -> dict[str, tuple[str, ...]]:
-        """Names of images by the part of the question."""
+        """Names of images by part of the question."""
         second = {} if self.second is None else {"second": self.second.images}
         return {"context": self.context.images, "first": self.first.images, **second}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """Known questions from a table or file: the outputs of an item (item, system_a, system_b) or texts of their own
-    (text_a, text_b, context), what is expected ('1', 'equal', '2', or a rating), kind (default gold), and why.
+    """Read control questions from a table or file: outputs of an item (item, system_a, system_b) or separate texts
+    (text_a, text_b, context), the expected answer ('1', 'equal', '2', or a rating), kind (default gold), and the
+    reason.
 
-    InputError names the row that cannot be asked.
+    InputError names the row of an invalid question.
     """
     table = load_table(gold) if isinstance(gold, str | Path) else None
     frame, where = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
@@ -65,7 +66,7 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
 
 
 def _check_answers(questions: Sequence[Known], where: str) -> None:
-    """Raise InputError for a question that nobody can answer as expected: two that contradict each other."""
+    """Raise InputError for contradictory questions, which nobody can answer as expected."""
     expected: dict[tuple[object, ...], tuple[int, int]] = {}
     for row, question in enumerate(questions, start=1):
         sides: tuple[object, ...] = (question.first, question.second)
@@ -148,9 +149,9 @@ def _output(item: str, system: str, material: StudyMaterial, where: str) -> Syst
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """Obvious questions from the study's own texts: an output beside a text that says what to answer.
+    """Attention checks from the study's own texts: an output next to a text that states the answer to give.
 
-    Which items, systems and sides is drawn by the plan's seed. As many as one person can meet, at most 40.
+    Items, systems and sides are drawn with the plan's seed. As many as one annotator can get, at most 40.
     """
     people = plan.people
     number_of_checks = min(people.attention * people.batches, MOST_CHECKS) if people.attention else 0

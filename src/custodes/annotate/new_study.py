@@ -42,9 +42,9 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
 MISSING, EMPTY = -1, -2
-"""Codes of an output that is not there, and of one with nothing to see."""
+"""Codes of a missing output, and of an empty one."""
 LOOKS_CUT = "looks-cut"
-"""The note on looks that are more than a pair has items."""
+"""The note on interim analyses that need more items than a pair has."""
 
 
 @checked
@@ -59,15 +59,15 @@ def new(
     metric: str | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Make a study that people can be asked about: a SQLite file with every text, and the order of all questions.
+    """Create an annotation study: a SQLite file with all texts, and the order of all questions.
 
-    `texts` is what questions take (paths, dataframes, a `Study`), with outputs of two systems or more, or of one to be
-    rated. `plan` is a `StudyPlan` or the path of a TOML file. `systems` selects by patterns; `pairs` names pairs of
-    systems, as 'A:B' (default: all). `gold`: questions with known answers, a table or its path (columns expected, and
-    item, system_a, system_b, or text_a, text_b, context; kind, why); attention checks are made from the texts unless it
-    has some. `metric` names a metric that rated the same outputs, for estimators that use one. Comparisons of the same
-    output twice are not asked, and counted; all notes are kept in the file (see `check`). Raises InputError for texts
-    that cannot be asked about, OptionError for a plan that cannot be, and leaves no file then.
+    `texts` is data that questions accept (paths, dataframes, a `Study`), with outputs of at least two systems, or of
+    one for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems` selects by patterns; `pairs` names
+    pairs of systems, as 'A:B' (default: all). `gold`: control questions, a table or its path (columns expected, and
+    item, system_a, system_b, or text_a, text_b, context; kind, why); attention checks are created from the texts unless
+    the table has some. `metric` names a metric with scores of the same outputs, for estimators that use one.
+    Comparisons of identical outputs are not asked, and counted; all notes are stored in the file (see `check`). Raises
+    InputError for texts without questions, OptionError for an invalid plan, and then creates no file.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -117,7 +117,7 @@ def new(
 
 
 def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """The known questions of a table, and attention checks from the texts where it has none."""
+    """The control questions of a table, with attention checks from the texts if it has none."""
     questions = [] if gold is None else read_gold(gold, material, plan)
     number = sum(question.kind == "qualification" for question in questions)
     if plan.people.qualification > number:
@@ -130,7 +130,7 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
 
 
 def _check_metric(plan: StudyPlan, metric: str) -> None:
-    """Refuse a metric that nothing would use."""
+    """Raise for a metric that would not be used."""
     estimator = plan.stopping.estimator
     if plan.question.mode == "rate":
         raise OptionError(f"metric={metric!r} has no effect: annotators rate outputs, and no pair is decided")
@@ -138,18 +138,18 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
         raise OptionError(f"metric={metric!r} has no effect: estimator {estimator} uses none")
 
 
-# --- which items are asked about, in which order
+# --- items of the questions, and their order
 
 
 def _orders(
     material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[Known], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
-    """The items of each pair in the order in which they are asked; InputError where there is nothing to ask."""
+    """The items of each pair in random order; InputError if there is nothing to ask."""
     available, same, empty = askable(material, pairs)
     items = {item.label: place for place, item in enumerate(material.items)}
     taken = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
-        if pair in pairs:  # asked with a known answer, and not as others are
+        if pair in pairs:  # used as a control question only
             row, column = pairs.index(pair), items[item]
             taken += bool(available[row, column])
             available[row, column] = False
@@ -160,7 +160,7 @@ def _orders(
             f"{len(material.systems)} systems, {same} comparisons of identical outputs, {taken} with "
             "known answers)"
         )
-    # Drawn as `live` draws them.
+    # The same draws as in `live`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(available, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
@@ -168,11 +168,11 @@ def _orders(
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """(pairs, items): where people can be asked; how many comparisons are of the same output twice, and how many of
-    outputs with nothing to see."""
+    """(pairs, items): whether a comparison can be asked; with the numbers of comparisons of identical outputs and of
+    empty outputs."""
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}
-    seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal for outputs that look the same
+    seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal for outputs that are displayed equally
     codes: dict[object, int] = {}
     for (item, system), output in material.outputs.items():
         sight = (" ".join(output.text.split()), output.images)
@@ -187,7 +187,8 @@ def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.
 
 
 def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
-    """The order of a pair, or of its items, that came later: by another seed, so that all before it stays."""
+    """The order of a pair, or of its items, that was added later: with another seed, so that earlier ones are
+    unchanged."""
     words = hashlib.sha256("\0".join(names).encode()).digest()
     rng = np.random.default_rng([seed, *np.frombuffer(words, dtype=np.uint32).tolist()])
     order = annotation_order(available[np.newaxis], clusters, rng)
@@ -195,7 +196,7 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
 
 
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
-    """Notes on what is not asked, and why."""
+    """Notes on questions that are not asked, with reasons."""
     alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
     twice = f"{same} comparisons of identical outputs are not shown, and count for no system"
     return noted(
@@ -207,7 +208,7 @@ def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, e
 
 
 def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
-    """What the looks mean for the items there are, and what a plan without a boundary costs; ratings have no looks."""
+    """Notes on interim analyses given the number of items, and on a plan without a boundary; none for ratings."""
     if plan.question.mode == "rate":
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
@@ -241,7 +242,7 @@ def add_texts(
     stored: tuple[int, int] = (0, 0),
     at: float,
 ) -> None:
-    """Add systems and items after the first (systems, items) that are `stored`, all outputs, and images once each."""
+    """Add systems and items after the `stored` numbers of (systems, items), all outputs, and each image once."""
     systems, items = ({name: n for n, name in enumerate(names)} for names in (material.systems, material.labels()))
     base.executemany(
         "INSERT INTO system VALUES (?, ?, ?)", [(n, name, at) for name, n in systems.items() if n >= stored[0]]
@@ -270,13 +271,13 @@ def add_texts(
 
 
 def add_pair(base: sqlite3.Connection, number: int, pair: Pair, systems: Sequence[str]) -> None:
-    """Add a pair of systems, or one that is rated."""
+    """Add a pair of systems, or one to be rated."""
     numbers = [None if name is None else systems.index(name) for name in pair]
     base.execute("INSERT INTO pair VALUES (?, ?, ?)", (number, *numbers))
 
 
 def add_units(base: sqlite3.Connection, pair: int, order: Sequence[int], *, first: int = 0) -> None:
-    """Add the items of a pair in their order, from a place on; places never change."""
+    """Add the items of a pair in their order, from position `first` on; positions never change."""
     rows = [(pair, place, item) for place, item in enumerate(order, start=first)]
     base.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
 
@@ -288,11 +289,11 @@ SELECT max(n) FROM (
     UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
 )
 """
-"""The last number of the one count that these tables share."""
+"""The last number in the common numbering of these tables."""
 
 
 def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:
-    """Add events: items whose outputs are plain though the plan says otherwise, and notes, which `check` shows."""
+    """Add events: items whose outputs are displayed as plain text against the plan, and notes, which `check` shows."""
     items = sorted(plain)
     events: list[tuple[str, object]] = [("plain", items)] if items else []
     events += [("note", asdict(note)) for note in notes]

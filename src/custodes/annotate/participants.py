@@ -1,4 +1,4 @@
-"""People as the service knows them: who they are, their visits, what is before them, and what their work amounts to."""
+"""Annotators in the state of the service: identity, visits, open questions, and counts of their work."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOBODY: frozenset[int] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class Annotator:
-    """A person. `seen` items; `had` units, with what became of them; `refused`: units that could not be judged; `load`:
-    primary answers, refusals and open questions of a pair; `lapsed`: answers that an exclusion set free."""
+    """An annotator. `seen` items; `had` units, with their outcome; `refused`: units that could not be judged; `load`:
+    primary answers, refusals and open questions by pair; `lapsed`: answers that an exclusion freed."""
 
     id: int
     label: str
@@ -39,14 +39,15 @@ class Annotator:
 
     @property
     def is_able(self) -> bool:
-        """Whether they may be asked: they said yes (or nothing yet), and nothing ended their work."""
+        """Whether the annotator may get questions: consent is given (or not yet requested), and the work has not
+        ended."""
         has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
         return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """What a person's answers amount to; `times`: seconds while a question was visible."""
+    """Counts of an annotator's answers; `times`: seconds while a question was visible."""
 
     answers: int = 0
     refused: int = 0
@@ -65,9 +66,9 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A visit. `finished`: its person wants no more. `number`: the last place of the batch that was given out; `known`:
-    the kinds of known comparisons at places of the batch; `open`: what is before the person, the last one shown;
-    `answered`: what may be taken back."""
+    """A visit. `finished`: ended by the annotator. `number`: the last assigned position of the batch; `known`: kinds of
+    the control questions by position in the batch; `open`: open questions, the last one displayed; `answered`: answers
+    that may be withdrawn."""
 
     id: int
     worker: Annotator
@@ -86,14 +87,14 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing that it sends is written down: its person left, or is forgotten."""
+        """Whether actions of the visit are ignored: the annotator left, or was erased."""
         return self.declined or self.worker.forgotten
 
 
 @dataclass(slots=True, eq=False)
 class IssuedQuestion:
-    """A question that was given to somebody. `holds`: nobody else is asked it as primary; `counts`: what its answer
-    counted as ('' before); `value`: the answer in the first aspect, None where it could not be judged."""
+    """An assigned question. `holds`: the unit is not given to others as primary; `counts`: role of its answer (''
+    before); `value`: the answer in the first aspect, None for a refusal."""
 
     id: int
     session: Session
@@ -114,10 +115,11 @@ class IssuedQuestion:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """An item of a pair at its place. By person: `votes` that count, `seconds` beside them, who `refused`. `holders`:
-    open questions of it; `asked`: open second opinions of it; `leased`: the engine knows that enough people have it.
+    """An item of a pair at its position. By annotator: `votes` that count, second opinions (`seconds`), and who
+    `refused`. `holders`: its open questions; `asked`: its open second opinions; `leased`: whether the engine has it as
+    leased.
 
-    There are as many as all that could be asked, most of them untouched, so these share what is empty."""
+    There are as many as possible questions, most of them unused, so these share empty containers."""
 
     id: int
     pair: int

@@ -21,9 +21,9 @@ from custodes.strict_json import prepare_decoder
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
-"""Largest difference between the bounds of a scale."""
+"""Largest range of a scale."""
 IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
-"""An id of a worker, or another parameter of a link."""
+"""Pattern of a worker's id, and of other link parameters."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +87,8 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Completion codes that a platform fixed beforehand, one for all: of visits that finished, of those that `failed`
-    known comparisons, of those without work left or ended within a batch. '': each visit has a code of its own."""
+    """Completion codes fixed in advance on a platform: for visits that finished, that `failed` control questions, and
+    that found no work or ended within a batch. '': each visit has its own code."""
 
     finished: str = ""
     failed: str = ""
@@ -96,7 +96,7 @@ class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked, and how their work is checked."""
+    """Recruitment of annotators, and quality control."""
 
     recruit: Annotated[
         Literal["links", "open"], Meta(description="links: one link per annotator; open: one link for all")
@@ -152,7 +152,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What answers cost, and what annotators earn."""
+    """Payment: price of answers, platform fee and target wage."""
 
     price: Annotated[float, Meta(ge=0, le=1e6, description="price per answer")] = 0.0
     fee: Annotated[float, Meta(ge=0, le=10, description="fee of the platform, as a proportion of the price")] = 0.0
@@ -161,7 +161,7 @@ class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a pair is decided and when nobody is asked any more, as `Stopping` has it."""
+    """Stopping rule of the study, with the fields of `Stopping`."""
 
     looks: Annotated[
         tuple[int, ...],
@@ -187,7 +187,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget: Annotated[
         int | None,
         Meta(
-            description="total number of answers that decide: a comparison (or rated output) takes per_item of"
+            description="total number of answers used for decisions: a comparison (or rated output) takes per_item of"
             " them; second opinions (overlap) and known questions (gold_every, attention, qualification)"
             " come on top"
         ),
@@ -200,7 +200,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @prepare_decoder
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole plan of a study: what is asked, of whom, for how much, and when it stops."""
+    """The complete plan of a study: questions, annotators, payment and stopping rule."""
 
     name: Annotated[str, Meta(description="name of the study and of its files")] = "study"
     question: Question = Question()
@@ -214,7 +214,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 PLAN = msgspec.json.Decoder(StudyPlan)
-"""Reads a plan that a study file holds."""
+"""Decoder of a plan stored in a study file."""
 SECTIONS = ("question", "texts", "people", "money", "stopping")
 
 
@@ -224,7 +224,7 @@ def _meanings(struct: type) -> dict[str, str]:
 
 
 KEYS = {"": _meanings(StudyPlan), **{name: _meanings(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
-"""By section ('' is the plan itself): key and meaning, in the order in which they are written."""
+"""Keys and descriptions by section ('' is the plan itself), in the order of the file."""
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
@@ -253,7 +253,7 @@ def _words(value: object) -> str:
 
 
 def plan_from(values: Any) -> StudyPlan:
-    """The plan of values by section and key; `OptionError` for another type or a value out of its limits."""
+    """A plan from values by section and key; `OptionError` for a wrong type or a value out of range."""
     try:
         return msgspec.convert(values, StudyPlan)
     except msgspec.ValidationError as problem:
@@ -261,7 +261,7 @@ def plan_from(values: Any) -> StudyPlan:
 
 
 def _in_words(problem: str, values: Any) -> str:
-    """A message of msgspec, with the key as the file writes it: Expected `int` >= 1 - at `$.people.batch`."""
+    """A message of msgspec with the key as written in the file, such as: Expected `int` >= 1 - at `$.people.batch`."""
     what, _, place = problem.partition(" - at ")
     section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
     named = f"[{section}] {key}" if key else section
@@ -285,12 +285,12 @@ def _in_words(problem: str, values: Any) -> str:
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
-    """The same plan; OptionError for the first thing in it that cannot be, or has no effect."""
+    """The plan after validation; OptionError for the first value that is invalid or has no effect."""
     try:
         values = msgspec.to_builtins(plan)
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
-    plan = plan_from(values)  # a struct that is made in Python need not have the declared types
+    plan = plan_from(values)  # a struct created in Python may have other types
     check_storable("plan", _texts_in(values))
     if not plan.name.strip():
         raise OptionError("name='': the study has no name; give one")
@@ -355,14 +355,14 @@ def _check_question(plan: StudyPlan) -> None:
 
 
 def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
-    """Refuse keys that differ from the default and have no effect."""
+    """Raise for keys that differ from the default and have no effect."""
     for key in keys:
         if getattr(struct, key) != getattr(type(struct)(), key):
             raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} has no effect: {why}")
 
 
 def _check_arrival(people: People) -> None:
-    """How workers are identified, and where they go at the end."""
+    """Check how workers are identified, and where they return to."""
     if people.worker_id:
         if people.recruit != "open":
             _check_unused("people", people, "recruit is links, which identify people", ("worker_id",))
@@ -407,7 +407,7 @@ def _check_people(plan: StudyPlan) -> None:
 
 
 def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
-    """When a pair is decided and closed, by the `Stopping` of the protocol; `pairs` share gamma where the plan says so.
+    """The stopping rule as the protocol's `Stopping`; gamma is divided by `pairs` if the plan says so.
 
     >>> stopping_of(StudyPlan(), pairs=3)
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
@@ -427,7 +427,8 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
 
 
 def budget_of(plan: StudyPlan) -> int | None:
-    """Comparisons (of ratings: outputs) that the budget pays for, each with all its answers; None without one.
+    """Number of comparisons (with ratings: outputs) within the budget, each with all its answers; None without a
+    budget.
 
     >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
     100
@@ -437,7 +438,7 @@ def budget_of(plan: StudyPlan) -> int | None:
 
 
 def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
-    """The rule that judges a pair of at most so many items, its looks cut to them."""
+    """The rule for pairs with at most `items` items, with interim analyses limited to that number."""
     estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
     estimator: Estimator = estimators[0]
     return stopping.rule(estimator, most=items, seed=plan.seed)

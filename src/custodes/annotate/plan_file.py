@@ -1,4 +1,4 @@
-"""The plan of a study as a TOML file: read, checked, changed by options, written to be edited."""
+"""The plan of a study as a TOML file: read, validated, changed by options, and written for editing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from custodes.data.loading import small_file, utf8_text
 from custodes.errors import InputError, OptionError, shown, suggestion
 
 FROM_FILE = "@"
-"""What a text of a plan begins with where it stands in a file of its own, beside the plan."""
+"""Prefix of a text that is in a separate file next to the plan."""
 PROSE = ("instructions", "consent", "thanks")
-"""Texts that may be a template's name, or stand in a file."""
+"""Keys whose text may be the name of a template, or a file."""
 
 
 def read_plan(path: str | Path) -> StudyPlan:
-    """The plan in a TOML file, checked; InputError names the key that is wrong, what is allowed, and the way out.
+    """Read and validate a plan from a TOML file; InputError names the invalid key, what is allowed, and what to do.
 
-    A text such as `instructions = "@instructions.md"` is that file, beside the plan.
+    A text such as `instructions = "@instructions.md"` is read from that file next to the plan.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "study.toml"
@@ -44,7 +44,7 @@ def read_plan(path: str | Path) -> StudyPlan:
 
 
 def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
-    """The plan that sections and keys say; texts that begin with @ are files in the folder."""
+    """The plan from sections and keys; texts that start with @ are files in the folder."""
     whole: dict[str, Any] = {}
     for name, value in values.items():
         if name in SECTIONS:
@@ -75,7 +75,7 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
 
 
 def _word(section: str, key: str, value: Any, *, where: str) -> Any:
-    """A value as it is; one of a few words is checked here, so that the error names them."""
+    """A value unchanged; keywords are checked here, so that the error names the allowed ones."""
     words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
         raise InputError(
@@ -86,13 +86,13 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
 
 
 def _elsewhere(key: str, allowed: Any) -> str:
-    """What an unknown key may mean: one that is similar, or the same in another section."""
+    """Advice on an unknown key: a similar key, or the section that it belongs to."""
     homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
     return f" here; it belongs to {homes[0]}" if homes else suggestion(key, allowed)
 
 
 def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
-    """A text by value, by the name of a template, or from a file."""
+    """A text given directly, by the name of a template, or in a file."""
     if not text.startswith(FROM_FILE):
         return text
     place = folder / text.removeprefix(FROM_FILE)
@@ -106,8 +106,8 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
 
 
 def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
-    """The plan with other values by section ('' is the plan itself) and key, checked again; what the options of a
-    command line say counts more than a file.
+    """The plan with changed values by section ('' is the plan itself) and key, validated again; options of the command
+    line take precedence over the file.
 
     >>> changed(StudyPlan(), {"people": {"batch": 10}, "": {"seed": 3}}).people.batch
     10
@@ -119,7 +119,7 @@ def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyP
 
 
 def to_toml(plan: StudyPlan) -> str:
-    """The plan as `read_plan` reads it: every key with what it means; what is not set is a comment.
+    """The plan in the format that `read_plan` reads: every key with its description; unset keys are comments.
 
     >>> to_toml(StudyPlan()).splitlines()[:2]
     ['# name of the study and of its files', 'name = "study"']
@@ -139,7 +139,7 @@ def _lines(plan: StudyPlan) -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
-    """A value of TOML; text of several lines between three quotes."""
+    """A value in TOML; texts with several lines in triple quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

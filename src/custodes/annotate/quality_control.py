@@ -1,7 +1,7 @@
-"""What a person's work gives rise to: ok, watch or blocked, with reasons, and blind to the answers that count.
+"""Quality status of an annotator: ok, watch or blocked, with reasons, independent of the answers that count.
 
-Only known comparisons (gold, attention) block, by a sequential test of people who are right with chance .85 against
-.45. All else is a flag for the owner to look at.
+Only control questions (gold, attention) block an annotator, by a sequential test of the accuracies .85 against .45. All
+other criteria are flags for the owner.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Name = Literal["ok", "watch", "blocked"]
 
 
 class Standing(NamedTuple):
-    """`name`, and why: `known` (the test of known answers), `fast`, `one side`, `all equal`, `refuses`."""
+    """`name`, and the reasons: `known` (control questions), `fast`, `one side`, `all equal`, `refuses`."""
 
     name: Name
     flags: tuple[str, ...]
@@ -34,15 +34,14 @@ def standing(
     equal_share: float,
     people: int,
 ) -> Standing:
-    """How a person stands, by counts alone.
+    """Status of an annotator, from counts alone.
 
-    `right` of `n_known` known comparisons (gold and attention together). `seconds`: the person's median while a
-    comparison was visible, of `timed` that a browser timed, None where it timed none; `typical`: what is usual in the
-    study, of the same kind. `first`: how often the first
-    shown was preferred of `decided` answers; `equal` of all `answers` were ties. `equal_share` of ties in the study,
-    the person's own answers left out. `refused`: questions of all kinds without an answer. `people` who answer: what is
-    improbable of one is divided by their number, so that a study flags a good person for a side or for ties in one of a
-    thousand.
+    `right` of `n_known` control questions (gold and attention). `seconds`: the annotator's median while a comparison
+    was visible, over `timed` comparisons timed by the browser, None without any; `typical`: the usual time in the
+    study, of the same kind. `first`: how often the output shown first was preferred in `decided` answers; `equal` of
+    all `answers` were ties. `equal_share`: the proportion of ties in the study, without the annotator's own answers.
+    `refused`: questions of all kinds without an answer. `people`: number of annotators, by which probabilities are
+    divided, so that a careful annotator is flagged for position or ties in one of a thousand studies.
 
     >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
     ...          refused=0, equal_share=0.2, people=12)
@@ -66,20 +65,20 @@ def standing(
 
 
 def _is_one_sided(first: int, decided: int, people: int) -> bool:
-    """More than 95 % of one side, where a fair coin would hardly do that to anybody of the study (two-sided)."""
+    """Whether more than 95 % are of one side, significantly over all annotators of the study (two-sided)."""
     most = max(first, decided - first)
     if most <= SIDE * decided:
         return False
     tail = sum(comb(decided, k) for k in range(most, decided + 1))
-    return bool(2 * tail * people < RARE * 2**decided)  # integers: no power underflows
+    return bool(2 * tail * people < RARE * 2**decided)  # integers, to avoid underflow
 
 
 FAST = 0.25
-"""A median below this share of the study's is fast."""
+"""A median below this fraction of the study's median is fast."""
 FEWEST = 16
-"""Timed answers from which on a median says something: 20 people alike, with log-normal times (SD of the logarithm
-1.2), show a fast one in less than one of 50 studies, whenever one looks."""
+"""Fewest timed answers for the flag: among 20 equal annotators with log-normal times (SD of the logarithm 1.2), one is
+flagged in less than one of 50 studies, at any time."""
 SEEN = 8
-"""Questions from which on a share of refusals says something."""
+"""Fewest questions for a flag on refusals."""
 SIDE = 0.95
 RARE = 0.001

@@ -1,4 +1,4 @@
-"""A study asked of simulated people before anybody is paid: answers, hours, cost, decisions right and wrong."""
+"""Rehearsal of a study with simulated annotators: answers, hours, cost, and correct and wrong decisions."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from custodes.progress import Progress, silent
 from custodes.stats.judging.calibration import share_by_bin
 
 START = 1_700_000_000.0
-"""The wall's time at which every rehearsal begins."""
+"""Simulated start time of every rehearsal."""
 EMPTY = """
 DELETE FROM judgment; DELETE FROM look; DELETE FROM exclusion; DELETE FROM event; DELETE FROM assignment;
 DELETE FROM session; DELETE FROM worker;
 """
-"""What people did, in an order in which tables that name each other can be emptied."""
+"""Deletes all activity, in an order that respects references between tables."""
 
 
 @result
 class Rehearsal(Result):
-    """What became of a study in rehearsals; see `rehearse`."""
+    """Results of rehearsals of a study; see `rehearse`."""
 
     BY: ClassVar[str] = ""
 
@@ -64,7 +64,7 @@ class Rehearsal(Result):
 
 
 class Outcome(NamedTuple):
-    """One rehearsal."""
+    """Result of one rehearsal."""
 
     answers: int
     hours: float
@@ -72,10 +72,11 @@ class Outcome(NamedTuple):
     people: int
     idle: int
     signs: Sequence[int]
-    """Of every pair: 1 decided for the better system (of two that are alike: the first), -1 for the other, 0 open."""
+    """For every pair: 1 decided for the better system (with equal systems: the first), -1 for the other, 0
+    undecided."""
     is_ended: bool
     n_open: int
-    """Pairs that wait for people who are not there."""
+    """Undecided pairs that no present annotator may answer."""
 
 
 @checked
@@ -94,14 +95,14 @@ def rehearse(
     rng: Rng = 0,
     progress: Progress = silent,
 ) -> Rehearsal:
-    """Let simulated people answer a copy of a study, as often as asked, and count answers, hours, cost and decisions.
+    """Run a copy of a study with simulated annotators several times, and count answers, hours, cost and decisions.
 
-    `people` are there from the beginning, and whoever leaves is replaced. `margins`: by how much careful people prefer
-    each system to the next (wins less losses). `careless` answer at random and `sided` take the first shown, both four
-    times as fast; `leaving`: the chance to vanish after an answer; `seconds`: the median of an answer; `reliability`:
-    correlation of what a careful person sees with true quality. `plans`: others to compare, by name, asked with the
-    same items and orders. The study itself is only read; answers that it has are left out. Raises `InputError` for what
-    is no study, `OptionError` for impossible requests.
+    `people` annotators are present from the beginning, and replaced when they leave. `margins`: margin (wins minus
+    losses) by which careful annotators prefer each system to the next. `careless` annotators answer at random and
+    `sided` ones choose the first output, both four times as fast; `leaving`: probability of leaving after an answer;
+    `seconds`: median time of an answer; `reliability`: correlation of a careful annotator's impression with true
+    quality. `plans`: other plans to compare, by name, with the same items and orders. The study itself is only read,
+    without its answers. Raises `InputError` for other files, `OptionError` for impossible arguments.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -197,12 +198,12 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
 
 
 def _fast() -> str | None:
-    """A folder in memory, where there is one: nothing of a rehearsal has to survive."""
+    """A folder in memory, if available: rehearsals need not be stored."""
     return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
 
 
 def emptied(path: Path, into: Path) -> StudyPlan:
-    """A copy of a study without the answers, and its plan."""
+    """A copy of a study without answers, and its plan."""
     real = study_file.check(path)
     with (
         study_file.told(real),
@@ -216,7 +217,7 @@ def emptied(path: Path, into: Path) -> StudyPlan:
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:
-    """Make a plan the only one of a copy."""
+    """Replace the plan of a copy."""
     with closing(sqlite3.connect(path)) as copy:
         copy.execute("DELETE FROM plan")
         copy.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))

@@ -1,5 +1,5 @@
-"""All texts of a study as safe HTML: by processes that are ended where they take too long, both outputs of an item in
-one way."""
+"""Convert all texts of a study to safe HTML, in processes with a time limit, with the same format for both outputs of
+an item."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.progress import Progress
 
 SECONDS = 2.0
-"""Of a processor, that a text may take: a busy machine shows the same as an idle one."""
+"""CPU seconds per text: a loaded machine gives the same result as an idle one."""
 PATIENCE = 1.0 if sys.platform == "win32" else 15.0
-"""By the clock it may take so many times that."""
+"""Limit of wall time, relative to the CPU time."""
 START = 60.0
-"""Seconds that a process may take to begin, on a machine that is busy."""
+"""Seconds for the start of a process on a loaded machine."""
 MOST = 8
-"""Processes at once."""
+"""Number of parallel processes."""
 
 WHY = {
     "long": f"are longer than {LONGEST:,} characters",
@@ -41,12 +41,12 @@ WHY = {
     "unlike": "would lose words",
     "failed": "could not be read",
 }
-"""Why a text is not shown as Markdown."""
+"""Reasons why a text is not displayed as Markdown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """HTML of every item's context and source, of every output by item and system, and of known questions."""
+    """HTML of every item's context and source, of every output by item and system, and of control questions."""
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
@@ -56,11 +56,11 @@ class Rendered:
 
 
 def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] = (), progress: Progress) -> Rendered:
-    """All texts as they are displayed; where one output of an item must be plain, all of them are, since form is
-    judged.
+    """Render all texts as displayed; if one output of an item must be plain text, all are, since annotators also judge
+    the format.
 
-    `questions` have a known answer, of which context and both outputs are rendered; `refused` are the items
-    whose outputs are plain.
+    `questions` are control questions, of which context and both outputs are rendered; `refused` are the items whose
+    outputs are plain text.
     """
     contexts = {item.label: _turns(item) for item in material.items}
     sides_of = [
@@ -85,20 +85,20 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
 
 
 def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
-    """HTML of texts that are displayed together; plain where one of them must be."""
+    """HTML of texts that are displayed together; all plain text if one must be."""
     is_plain = is_plain or any(results[text].why for text in texts)
     return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
-    """The texts above an item's outputs, each with its role in a dialogue."""
+    """The texts above an item's outputs, with their roles in a dialogue."""
     dialogue = turns_of(item.context) if item.context else []
     turns: list[tuple[str | None, str]] = [(None, item.context)] if dialogue is None else [*dialogue]
     return [*turns, (None, item.source)] if item.source.strip() else turns
 
 
 def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, TextResult]) -> str:
-    """HTML of what stands above."""
+    """HTML of the text above the outputs."""
     pages = _joint([text for _, text in turns], results)
     return "".join(
         page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
@@ -108,7 +108,7 @@ def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, Text
 def _question(
     turns: Sequence[tuple[str | None, str]], sides: Sequence[str], results: Mapping[str, TextResult]
 ) -> tuple[str, str, str]:
-    """HTML of the context and both outputs of a known question; '' for the second of a rating."""
+    """HTML of the context and both outputs of a control question; '' for the second one of a rating."""
     first, *second = _joint(sides, results)
     return _context(turns, results), first, "".join(second)
 
@@ -119,7 +119,7 @@ def _notes(
     results: Mapping[str, TextResult],
     refused: frozenset[str],
 ) -> list[Note]:
-    """What is displayed plain, and why."""
+    """Notes on texts displayed as plain text, with reasons."""
     reasons = Counter(results[output.text].why for output in material.outputs.values())
     counts = ", ".join(f"{n} {WHY[why]}" for why, n in reasons.items() if why)
     above = sum(any(results[text].why for _, text in turns) for turns in contexts.values())
@@ -127,14 +127,14 @@ def _notes(
         (
             "outputs-plain",
             len(refused),
-            f"the outputs of {len(refused)} items are displayed as plain text, all of an item alike: {counts}",
+            f"the outputs of {len(refused)} items are displayed as plain text, for all outputs of an item: {counts}",
         ),
         ("contexts-plain", above, f"the text above the outputs is displayed as plain text for {above} items"),
     )
 
 
 def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
-    """HTML of each text, or why there is none."""
+    """HTML of each text, or the reason why there is none."""
     distinct = list(dict.fromkeys(texts))
     if how == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in distinct}
@@ -166,18 +166,18 @@ def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[s
 
 
 class _Process:
-    """A process that makes HTML of one text at a time; started again after a text that took too long."""
+    """A process that converts one text at a time; restarted after a timeout."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, request: TextRequest) -> TextResult:
-        """HTML of a text, or why there is none."""
+        """HTML of a text, or the reason why there is none."""
         if self._process is None:
             run = f"from {__package__}.safe_html import main; main()"
             command = [sys.executable, "-P", "-c", run]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
-            # Libraries are loaded before the clock runs.
+            # Libraries are loaded before the time is measured.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
                 raise InputError('texts: the process that converts Markdown did not start; use render = "plain"')
         return self._result(self._process, request, SECONDS * PATIENCE)
@@ -191,7 +191,7 @@ class _Process:
             process.stdin.write(msgspec.json.encode(request) + b"\n")
             process.stdin.flush()
             line = process.stdout.readline()
-        except OSError:  # it was ended while it was written to
+        except OSError:  # the process ended while receiving the request
             line = b""
         finally:
             timer.cancel()
@@ -201,16 +201,16 @@ class _Process:
         return RESULTS.decode(line)
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         process, self._process = self._process, None
         if process is None:
             return
         process.kill()
-        with suppress(OSError):  # what was not yet written
+        with suppress(OSError):  # pending output
             process.communicate()
 
 
 def _environment() -> dict[str, str]:
-    """The environment, with custodes where this process has it."""
+    """The environment, with the path of custodes in this process."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}

@@ -1,4 +1,4 @@
-"""Rows of the event log: one class per table, how each is written, and all of them in the order of what happened."""
+"""Rows of the event log: one class per table, their SQL, and all rows in chronological order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from custodes.evaluate.protocol.concurrent_annotation import Ruling
 
 
 class WorkerRow(NamedTuple):
-    """A person came, or was invited."""
+    """An annotator arrived, or was invited."""
 
     worker: int
     label: str
@@ -53,7 +53,7 @@ class AssignmentRow(NamedTuple):
 
 
 class JudgmentRow(NamedTuple):
-    """It was answered, in one aspect; `answer` None: it could not be judged, for a `reason`."""
+    """A question was answered, in one aspect; `answer` None: it could not be judged, for a `reason`."""
 
     judgment: int
     assignment: int
@@ -68,7 +68,7 @@ class JudgmentRow(NamedTuple):
 
 
 class ExclusionRow(NamedTuple):
-    """A person does not count any more, or again."""
+    """An annotator was excluded, or readmitted."""
 
     exclusion: int
     worker: int
@@ -79,7 +79,7 @@ class ExclusionRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Anything else."""
+    """Any other event."""
 
     event: int
     at: float
@@ -112,7 +112,7 @@ READING: dict[type, str] = {
 
 
 def happened(base: sqlite3.Connection) -> Iterator[Row]:
-    """All rows, the first first (their numbers come from one count), one at a time: they are many."""
+    """All rows in chronological order (by their common numbering), one at a time, since they are many."""
     tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
     return merge(*tables, key=itemgetter(0))
 
@@ -123,7 +123,7 @@ LookRow = tuple[
 
 
 def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
-    """A look as it is kept. `pair`: its number in the file."""
+    """An interim analysis as a row. `pair`: its number in the file."""
     numbers = [
         None if math.isnan(number) else number for number in (ruling.theta, ruling.margin, ruling.low, ruling.high)
     ]

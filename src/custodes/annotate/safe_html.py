@@ -1,11 +1,11 @@
-"""Texts as safe HTML of an allow-list, and the process that makes it of Markdown.
+"""Conversion of texts to safe HTML with an allow-list, and the process that converts Markdown.
 
-No word of a text is lost: where the visible words differ from the written ones, a text is refused (`UnlikeError`), and
-the caller shows it plain. A link is shown as its words and its address, an image likewise, a reference and an entity as
-they are written.
+No word of a text is lost: if the visible words differ from the original ones, the text is rejected (`UnlikeError`), and
+the caller displays it as plain text. Links and images are displayed as their text and address, references and entities
+as they are written.
 
-A dollar opens a formula where no white space follows it, and the next one closes it where none comes before it and no
-digit follows it (as in Pandoc), so that `$5 and $6` stays money.
+A dollar sign opens a formula if no white space follows, and the next one closes it if no white space precedes and no
+digit follows (as in Pandoc), so that `$5 and $6` stays text.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 Render = Literal["plain", "markdown", "markdown+math"]
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 LONGEST = 50_000
-"""Characters of a text that is shown as Markdown."""
+"""Longest text displayed as Markdown."""
 SIGNS = frozenset(string.punctuation)
-"""Characters that Markdown may take for markup."""
+"""Characters that may be Markdown markup."""
 
 ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
 CLASSES = {
@@ -39,7 +39,7 @@ CLASSES = {
     "th": set(ALIGNED.values()),
     "td": set(ALIGNED.values()),
 }
-"""Classes of our own HTML, which the stylesheet knows; those of a span are the short ones of Pygments."""
+"""Classes of our own HTML, defined in the style sheet; those of spans are the short ones of Pygments."""
 TAGS = {
     *("p", "br", "div", "span", "strong", "em", "code", "pre", "blockquote", "ul", "ol", "li", "hr"),
     *("table", "thead", "tbody", "tr", "th", "td"),
@@ -59,15 +59,15 @@ ATTRIBUTES = {"li": {"value"}, **dict.fromkeys(MATH, OF_MATH), "math": {"display
 TAG = re.compile(r"<[^>]*>")
 FORMULA = re.compile(r'<math [^>]*?alttext="([^"]*)".*?</math>', re.DOTALL)
 NUMBER = re.compile(r'<li value="([^"]*)">')
-"""Parts of cleaned HTML, whose attributes have no sign of a tag."""
+"""Parts of cleaned HTML, whose attributes do not contain angle brackets."""
 
 
 class UnlikeError(ValueError):
-    """The visible words are not those of the text."""
+    """The visible words differ from those of the text."""
 
 
 def to_html(text: str, how: Render) -> str:
-    """Safe HTML of a text; `UnlikeError` where Markdown would show other words than were written.
+    """Safe HTML of a text; `UnlikeError` if Markdown would display other words than written.
 
     >>> to_html("**a** <b>", "markdown")
     '<p><strong>a</strong> &lt;b&gt;</p>'
@@ -81,7 +81,7 @@ def to_html(text: str, how: Render) -> str:
 
 
 def plain(text: str) -> str:
-    """Paragraphs, with line breaks and spaces between words kept.
+    """Paragraphs as HTML, with line breaks and spaces preserved.
 
     >>> plain("a < b\\nc\\n\\nd")
     '<p>a &lt; b<br>c</p><p>d</p>'
@@ -92,7 +92,7 @@ def plain(text: str) -> str:
 
 
 def turn(role: str, content: str) -> str:
-    """A turn of a dialogue, of its role and HTML.
+    """HTML of a turn of a dialogue, from its role and content.
 
     >>> turn("user", "<p>Hi</p>")
     '<div class="turn"><p class="role">user</p><p>Hi</p></div>'
@@ -110,7 +110,7 @@ def allowed_classes() -> dict[str, set[str]]:
 
 
 def _cleaned(page: str) -> str:
-    """HTML without tags, attributes and classes that are not on the lists."""
+    """HTML without tags, attributes and classes that are not in the allow-lists."""
     import nh3
 
     return nh3.clean(
@@ -124,7 +124,7 @@ def _cleaned(page: str) -> str:
 
 
 def words(text: str) -> str:
-    """What must not be lost of a text: all but white space and possible markup.
+    """The characters that must be preserved: all except white space and possible markup.
 
     >>> words("# a  *b* (c)")
     'abc'
@@ -133,7 +133,7 @@ def words(text: str) -> str:
 
 
 def visible(page: str) -> str:
-    """The visible text of our own HTML; of a formula, its source.
+    """The visible text of our own HTML; for a formula, its source.
 
     >>> visible('<ol><li value="3">a</li></ol>')
     '3a'
@@ -142,18 +142,18 @@ def visible(page: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """The text without what no page can hold."""
+    """The text without characters that HTML cannot contain."""
     return text.replace("\0", "\ufffd")
 
 
 @cache
 def _markdown(with_math: bool) -> MarkdownIt:
-    """CommonMark with tables; what would hide a word (references, entities, images, HTML) is text."""
+    """CommonMark with tables; syntax that could hide words (references, entities, images, HTML) is kept as text."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
     class Parser(MarkdownIt):
-        """Addresses as they are written: they are shown as text, and never followed."""
+        """Addresses unchanged: they are displayed as text, and never followed."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802
             return True
@@ -173,7 +173,7 @@ def _markdown(with_math: bool) -> MarkdownIt:
         parser.inline.ruler.before("escape", "formula", make_inline_func(inline))
         if begin in DISPLAY:
             alone = re.compile(rf"{formula}[ \t]*$", re.MULTILINE)
-            # In a quotation the lines of a formula have signs before them: its paragraphs are inline text.
+            # In a quotation, lines of a formula start with markers, so its paragraphs are inline text.
             block: Any = {**inline, "rex": alone, "post": lambda source, end: True}
             parser.block.ruler.before(
                 "fence", "formula", make_block_func(block), {"alt": ["paragraph", "blockquote", "list"]}
@@ -182,7 +182,7 @@ def _markdown(with_math: bool) -> MarkdownIt:
 
 
 def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    # The headings of a page are the page's own: those of an output only look like some.
+    # Heading levels belong to the page; headings of an output are only styled as such.
     return f'<p class="heading-{tokens[at].tag[1:]}">'
 
 
@@ -191,7 +191,7 @@ def _heading_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) 
 
 
 def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """Numbers as they are written, also where they do not count up."""
+    """List numbers as written, even if not consecutive."""
     return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
 
 
@@ -200,7 +200,7 @@ def _link_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> s
 
 
 def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """The address after the words of a link, as text; of an address alone nothing more."""
+    """The address after the text of a link; nothing if the text is the address."""
     depth, start = 1, at - 1
     while start >= 0 and depth:
         depth += {"link_close": 1, "link_open": -1}.get(tokens[start].type, 0)
@@ -248,15 +248,15 @@ FORMULAS = {
     r"\(": r"\\\(([\s\S]{1,2000}?)\\\)",
     r"\[": r"\\\[([\s\S]{1,2000}?)\\\]",
 }
-"""What begins a formula, and the expression of a whole one, of at most 2,000 characters."""
+"""Delimiters of formulas, and the expression of a whole formula of at most 2,000 characters."""
 DISPLAY = ("$$", r"\[")
-"""These formulas may stand alone."""
+"""Formulas that may be displayed as blocks."""
 ALIGNED_LINES = re.compile(r"\\(begin|end)\{(?:align|aligned|split|eqnarray)\*?\}")
-"""Lines aligned at their signs, which are drawn as the columns of an array."""
+"""Environments with aligned lines, which are displayed as the columns of an array."""
 
 
 def mathml(formula: str, *, display: bool) -> str:
-    """MathML of a formula with the formula as its alternative text; as code where it is none.
+    """MathML of a formula with the source as alternative text; code if it is not a valid formula.
 
     >>> mathml("x^2", display=False)[:40]
     '<math display="inline" alttext="x^2"><mr'
@@ -266,7 +266,7 @@ def mathml(formula: str, *, display: bool) -> str:
     columns = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
     try:
         drawn = convert(ALIGNED_LINES.sub(lambda match: columns[match[1]], formula))
-    except Exception:  # the converter has no one kind of error
+    except Exception:  # the converter raises various errors
         drawn = ""
     inner, closing, _ = drawn.partition(">")[2].rpartition("</math>")
     if not closing:
@@ -276,7 +276,7 @@ def mathml(formula: str, *, display: bool) -> str:
 
 
 def highlighted(code: str, language: str) -> str:
-    """HTML of a piece of code in a language that Pygments knows; of others, as it is.
+    """HTML of code with highlighting if Pygments supports the language; else unchanged.
 
     >>> highlighted("x = 1\\n", "python")
     '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>\\n'
@@ -294,7 +294,7 @@ def highlighted(code: str, language: str) -> str:
 
 
 class TextRequest(msgspec.Struct):
-    """A text, how it is shown, and the CPU seconds that it may take; 0: as many as it takes."""
+    """A text, its format, and its limit of CPU seconds; 0: no limit."""
 
     text: str
     how: Render
@@ -302,7 +302,7 @@ class TextRequest(msgspec.Struct):
 
 
 class TextResult(msgspec.Struct):
-    """Its HTML; or why there is none: unlike (other words would be seen), failed."""
+    """The HTML of a text, or the reason for none: unlike (other words would be visible), failed."""
 
     html: str = ""
     why: str = ""
@@ -312,7 +312,7 @@ REQUESTS, RESULTS = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(Text
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Process requests until the input ends."""
     for line in sys.stdin.buffer:
         request = REQUESTS.decode(line)
         _limit(request.seconds)
@@ -320,7 +320,7 @@ def main() -> None:
             result = TextResult(html=to_html(request.text, request.how))
         except UnlikeError:
             result = TextResult(why="unlike")
-        except (Exception, RecursionError):  # whatever a parser fails with, the text is shown plain
+        except (Exception, RecursionError):  # after any error of a parser, the text is displayed as plain text
             result = TextResult(why="failed")
         _limit(0.0)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
@@ -328,6 +328,6 @@ def main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """End this process after so many seconds of work, whatever it does then; not where there are no such timers."""
+    """Kill this process after this much CPU time; no effect on systems without such timers."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it

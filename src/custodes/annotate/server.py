@@ -1,4 +1,4 @@
-"""Serve studies: one process, one port, every answer on the disk before it is acknowledged; it stops by Ctrl-C."""
+"""Serve studies in one process on one port, until Ctrl-C; answers are on disk before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ from custodes.errors import CustodesError, InputError, MissingExtraError, Option
 from custodes.files import folder
 
 HOST, PORT = "127.0.0.1", 8080
-"""Where `serve` listens by default."""
+"""Default host and port of `serve`."""
 CONNECTIONS = 4000
-"""At once; more are told that the server is busy."""
+"""Most simultaneous connections; others get the message that the server is busy."""
 EVERY = 15 * 60.0
-"""Seconds between two backups."""
+"""Seconds between backups."""
 STARTING, ENDING = 20.0, 5.0
-"""Seconds that the server may take to start, and that requests have at its end."""
+"""Seconds for the start of the server, and for open requests when it stops."""
 HEADER_SECONDS = 10.0
-"""From a connection, or the first byte of a later request, to the end of its headers."""
+"""Seconds from a connection, or from the first byte of a later request, to the end of its headers."""
 LARGEST_HEADERS = 32 * 1024
-"""Bytes."""
+"""Largest size of headers in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedSite:
-    """Studies that are served. `url`: as annotators see it; `owner`: the link of the owner's page, which works once;
-    `services`: by the name of the study in addresses; `moved`: the former address of studies whose links begin with it.
+    """Studies being served.
+
+    `url`: address for annotators; `owner`: sign-in link of the owner's page, which works once; `services`: by name of
+    the study in addresses; `moved`: former addresses of studies whose links start with these.
     """
 
     url: str
@@ -51,12 +53,12 @@ class ServedSite:
     is_alive: Callable[[], bool]
 
     def join(self, study: str) -> str | None:
-        """The open link of a study; None where everybody has a link of their own."""
+        """The open link of a study; None if all annotators have personal links."""
         recruit = self.services[study].plan.people.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
     def wait(self, stopped: threading.Event, *, tell: Callable[[str], object]) -> None:
-        """Wait until it is stopped, or the server has ended by itself; `tell` hears of studies that are finished."""
+        """Wait until the server is stopped, or has ended by itself; `tell` gets messages on finished studies."""
         finished = set[str]()
         while self.is_alive() and not stopped.wait(1.0):
             for name, service in self.services.items():
@@ -79,13 +81,13 @@ def serve(
     people: int = 0,
     tell: Callable[[str], object] = print,
 ) -> None:
-    """Serve studies (files, or folders of them) until Ctrl-C; what is said on the way goes to `tell`.
+    """Serve studies (files, or folders of them) until Ctrl-C; messages are passed to `tell`.
 
-    The first line has the owner's link, which works once. `host` other than this machine, or a `public_url` without
-    https, asks for `i_know`: links are keys, and go over the network as they are. With a `public_url` the server stands
-    behind a proxy on this machine and believes what it says of addresses. `backup`: a folder that gets a copy of every
-    study, at once, every 15 minutes and at the end. `people`: the number of new links of each study, which are told.
-    Raises `InputError` for what is no study, or is served already, `OptionError` where a port is taken.
+    The first line has the owner's sign-in link, which works once. A `host` other than this machine, or a `public_url`
+    without https, requires `i_know`: links are keys and would be sent unencrypted. With a `public_url` the server runs
+    behind a proxy on this machine and trusts its headers on client addresses. `backup`: a folder for a copy of every
+    study, immediately, every 15 minutes and at the end. `people`: number of new links to create and print per study.
+    Raises `InputError` for files that are not studies or are already served, `OptionError` for a port in use.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)
@@ -133,7 +135,7 @@ def serving(
     i_know: bool = False,
     tell: Callable[[str], object] = print,
 ) -> Iterator[ServedSite]:
-    """The same in a thread, for as long as the context is open: `serve`, tests and the demo."""
+    """Serve in a thread while the context is open; used by `serve`, tests and the demo."""
     try:
         from custodes.annotate.site.app import app
     except ModuleNotFoundError as problem:
@@ -147,7 +149,7 @@ def serving(
         bound_port = listener.getsockname()[1]
         url = (public_url or local_url(host, bound_port)).rstrip("/")
         addresses = {name: service.address().result() for name, service in services.items()}
-        if port or public_url:  # a free port is another one next time
+        if port or public_url:  # a free port differs next time
             for service in services.values():
                 service.set_address(url).result()
         key = secrets.token_urlsafe(16)
@@ -170,7 +172,7 @@ def local_url(host: str = HOST, port: int = PORT) -> str:
 
 
 def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
-    """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
+    """Raise `OptionError` if links would be sent unencrypted over a network without confirmation."""
     if public_url is not None:
         check_address("--public-url", public_url)
     way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
@@ -188,7 +190,7 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
 
 
 def check_address(option: str, url: str) -> None:
-    """Raise `OptionError` for what is no address that links can begin with.
+    """Raise `OptionError` for an address that cannot be the beginning of links.
 
     >>> check_address("--url", "javascript:alert(1)")
     Traceback (most recent call last):
@@ -198,7 +200,7 @@ def check_address(option: str, url: str) -> None:
         parts = urlsplit(url)
         is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
         is_address = is_plain and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # brackets that do not close, a port that is none
+    except ValueError:  # unclosed brackets, or an invalid port
         is_address = False
     if not is_address or any(character.isspace() for character in url):
         raise OptionError(
@@ -207,7 +209,7 @@ def check_address(option: str, url: str) -> None:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is of this machine alone.
+    """Whether an address is reachable from this machine only.
 
     >>> is_local("127.0.0.1"), is_local("0.0.0.0")
     (True, False)
@@ -219,7 +221,7 @@ def is_local(host: str) -> bool:
 
 
 def named(paths: Sequence[str | Path]) -> dict[str, Path]:
-    """The name of each study in its addresses, which is that of its file; of folders all studies in them."""
+    """The name of each study in addresses, which is that of its file; for folders, all studies in them."""
     studies: dict[str, Path] = {}
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]
@@ -238,7 +240,7 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket on a port, 0 for any that is free; `OptionError` where it is taken or not ours."""
+    """A socket on a port, 0 for any free one; `OptionError` if the port is in use or not permitted."""
     at_least("port", port, 0)
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
@@ -259,7 +261,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def usual_port() -> int:
-    """The default port of this machine, or 0 (any) where it is taken."""
+    """The default port, or 0 (any free port) if it is in use."""
     try:
         with bound(HOST, PORT):
             return PORT
@@ -269,14 +271,14 @@ def usual_port() -> int:
 
 @contextmanager
 def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
-    """uvicorn in another thread, so that signals stay with the caller."""
+    """Run uvicorn in another thread, so that the caller handles signals."""
     import uvicorn
 
     server = uvicorn.Server(
         uvicorn.Config(
             app,
             log_config=None,
-            access_log=False,  # it would write links, which are keys
+            access_log=False,  # it would contain links, which are keys
             log_level="warning",
             http=patient(),
             limit_concurrency=CONNECTIONS,
@@ -304,9 +306,9 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
 
 
 def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
-    """uvicorn's protocol (the quick one where it is installed), which waits for headers no longer than this.
+    """uvicorn's protocol (the fast one if installed) with a time limit for headers.
 
-    uvicorn itself has a limit for the time between two requests only, and httptools none for the size of headers.
+    uvicorn itself only limits the time between two requests, and httptools has no limit for the size of headers.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Base
@@ -314,7 +316,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
         from uvicorn.protocols.http.h11_impl import H11Protocol as Base  # type: ignore[assignment]
 
     class Patient(Base):
-        """Closes what is too slow or too long; a request whose headers are there is the application's."""
+        """Closes connections with slow or long headers; after the headers, the application is responsible."""
 
         _timer: asyncio.TimerHandle | None = None
         _read = 0
@@ -326,7 +328,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
         def data_received(self, data: bytes) -> None:
             if self._is_idle():
                 self._start()
-                end = data.find(b"\r\n\r\n")  # what comes after is the body, which has a limit of its own
+                end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
                 self._read += len(data) if end < 0 else end
                 if self._read > largest:
                     self.transport.close()
@@ -340,7 +342,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
             super().connection_lost(exc)
 
         def _is_idle(self) -> bool:
-            """Whether no request of it is being answered."""
+            """Whether it has no request in progress."""
             return self.cycle is None or self.cycle.response_complete
 
         def _start(self) -> None:
@@ -357,7 +359,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
 
 @contextmanager
 def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], object]) -> Iterator[None]:
-    """A copy of every study now, every quarter of an hour, and at the end; a later failure is reported to `tell`."""
+    """A copy of every study now, every quarter of an hour, and at the end; later failures are reported to `tell`."""
     stopped = threading.Event()
 
     def copy(when: str | None = None) -> None:
@@ -386,7 +388,7 @@ def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], 
 
 @contextmanager
 def interrupted() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and its like, once; a second one is what it was before."""
+    """Event that is set by the first Ctrl-C or similar signal; a second one has its usual effect."""
     stopped, before = threading.Event(), dict[int, Any]()
 
     def leave(number: int, frame: object) -> None:

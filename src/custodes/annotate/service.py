@@ -1,6 +1,6 @@
-"""The service of a study: annotators come and answer, the owner looks and steers.
+"""The service of a study: operations of annotators and of the owner.
 
-Everything happens in one thread, one act after the other; the result of a future is on the disk.
+All operations run in one thread, one after the other; the result of a future is on disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTROLS: Mapping[str, str] = {"pause": "paused", "resume": "resumed", "stop": "
 
 
 def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
-    """A method as an act of the writer thread: its future is done when everything that it wrote is on the disk."""
+    """Run a method in the writer thread: its future is done when everything that it wrote is on disk."""
 
     @wraps(method)
     def submit(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -47,7 +47,7 @@ def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concaten
 
 
 class Service:
-    """An open study; one at a time holds its file. Open it by `Service.open`, and close it."""
+    """An open study; a file can be opened by one service at a time. Open it with `Service.open`, and close it."""
 
     def __init__(
         self, path: Path, base: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
@@ -63,10 +63,10 @@ class Service:
     def open(
         cls, path: str | Path, *, clock: Clock | None = None, threaded: bool = True, durable: bool = True
     ) -> Service:
-        """Open a study, and read everything that happened in it.
+        """Open a study and replay its event log.
 
-        Nobody else may have it open: `InputError`, as for a file that is none. `threaded=False`: acts are done at once
-        by the caller. `durable=False`: a power cut may take the last answers (simulations).
+        `InputError` for other files, and if another process has the study open. `threaded=False`: operations run
+        immediately in the calling thread. `durable=False`: a power failure may lose the last answers (simulations).
         """
         place = study_file.check(path)
         with ExitStack() as opened, study_file.told(place):
@@ -82,7 +82,7 @@ class Service:
 
     @property
     def plan(self) -> StudyPlan:
-        """The plan that holds now."""
+        """The current plan."""
         return self._log.state.plan
 
     @property
@@ -93,44 +93,43 @@ class Service:
 
     @property
     def failing(self) -> str:
-        """Why answers cannot be written, as the last act found; '' where they can."""
+        """Why answers cannot be written, according to the last operation; '' if they can."""
         return self._writer.failing
 
     # --- annotators
 
     @committed
     def invite(self, n: int) -> list[tuple[str, str]]:
-        """Links for so many annotators: their labels, and tokens that are stored nowhere else."""
+        """Links for `n` annotators: their labels, and tokens that are not stored elsewhere."""
         return arrivals.invite(self._log, n)
 
     @committed
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
-        """A token for a worker who comes by the open link; None where no more may come.
+        """A token for a worker who arrives by the open link; None if a limit is reached.
 
-        The same `external_id` comes back to the visit that is open; '' is somebody new. From one network address come
-        at most `NEW` workers in an hour, and `AGAIN` times one who was there before (of IPv6 its /64); addresses are
-        not stored.
+        The same `external_id` returns to its open visit; '' is a new worker. Per network address (for IPv6 its /64), at
+        most `NEW` new workers arrive in an hour, and `AGAIN` returning ones; addresses are not stored.
         """
         return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 
     @committed
     def view(self, token: str) -> View | None:
-        """What a visit shows; None: there is none of this token. A question that is there stays the same."""
+        """The current page of a visit; None for an unknown token. An open question stays the same."""
         session = self._session(token)
         return None if session is None else view_of(self._log, session)
 
     @committed
     def act(self, token: str, act: Act) -> View | None:
-        """Do it, once, and show the visit then; None: no such visit, or a question of another one.
+        """Perform an action once and return the next page; None for an unknown visit, or a question of another one.
 
-        `InputError` for an answer that cannot be given.
+        `InputError` for an invalid answer.
         """
         session = self._session(token)
         return view_of(self._log, session) if session is not None and visits.do(self._log, session, act) else None
 
     @committed
     def seen(self, token: str, assignment: int) -> None:
-        """The page is open: its question is kept longer."""
+        """The page is still open: extend the lease of its question."""
         session = self._session(token)
         for issued in session.open if session else ():
             if issued.id == assignment:
@@ -142,7 +141,7 @@ class Service:
     # --- the owner
 
     def control(self, what: Control, why: str = "") -> Future[None]:
-        """Pause, resume, stop or reopen the study; what is so already stays so."""
+        """Pause, resume, stop or reopen the study; no effect if it is already in that state."""
         if what not in CONTROLS:
             raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
         return self._do(lambda: self._control(what, why))
@@ -156,43 +155,44 @@ class Service:
 
     @committed
     def address(self) -> str:
-        """How links begin: where the study was last served, or for which address people were last invited; or ''."""
+        """Beginning of links: where the study was last served, or the address of the last invitation; or ''."""
         return self._log.state.address
 
     @committed
     def set_address(self, url: str) -> None:
-        """Record how links begin from now on."""
+        """Set the beginning of links from now on."""
         if url != self._log.state.address:
             self._log.event("address", url=url)
 
     @committed
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
-        """Ask somebody no more, and count no answer of looks to come; completed looks stay as they were judged."""
+        """Give an annotator no more questions, and exclude the answers from future interim analyses; completed ones
+        stay."""
         annotator = self._worker(worker)
         if not annotator.excluded:
             visits.exclude(self._log, annotator, by=by, reason=reason)
 
     @committed
     def restore(self, worker: str) -> None:
-        """Take an exclusion back; answers that somebody else gave in the meantime are second opinions."""
+        """Undo an exclusion; answers replaced by others in the meantime become second opinions."""
         annotator = self._worker(worker)
         if annotator.excluded:
             visits.restore(self._log, annotator)
 
     def forget(self, worker: str) -> Future[None]:
-        """Blank what identifies an annotator, and the comments; the answers stay, under the label."""
+        """Erase what identifies an annotator, and the comments; the answers stay, under the label."""
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:
-            with suppress(sqlite3.Error):  # another program reads; the next one who writes does it
-                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log beside the file still has the old rows
+            with suppress(sqlite3.Error):  # another program is reading; the next writer does it
+                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the write-ahead log still contains the old rows
 
         done.add_done_callback(emptied)
         return done
 
     @committed
     def replan(self, plan: StudyPlan) -> None:
-        """Change what may change while people answer: texts, money, how many people and their share, more budget."""
+        """Change what may change during annotation: texts, payment, limits of annotators, and a larger budget."""
         old = self.plan
         check_plan(plan)
         now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
@@ -212,7 +212,7 @@ class Service:
 
     @committed
     def peek(self) -> None:
-        """Record that the owner looked at a look that is not complete; results tell of it."""
+        """Record that the owner viewed an incomplete interim analysis; results mention it."""
         self._log.event("peeked")
 
     @committed
@@ -222,12 +222,12 @@ class Service:
 
     @committed
     def snapshot(self) -> Snapshot:
-        """The study now: completed looks, people, counts."""
+        """The current status: completed interim analyses, annotators, counts."""
         return snapshot_of(self._log, failing=self.failing)
 
     @committed
     def _take_in(self) -> None:
-        """Ask about the systems and items that were added to the file since it was last open."""
+        """Start questions on systems and items that were added to the file since it was last open."""
         (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
         (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
         if (pairs, units) != self._log.state.added:
@@ -242,17 +242,17 @@ class Service:
     # --- the file
 
     def media(self, name: str) -> tuple[str, bytes] | None:
-        """An image of the study: its type and bytes, read beside the acts, which do not wait for it."""
+        """Type and content of an image of the study, read without waiting for operations."""
         with closing(study_file.connect(self.path, durable=False, reading=True)) as base:
             row = base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
         return None if row is None else (row[0], row[1])
 
     def backup(self, path: str | Path) -> Path:
-        """Copy the file as it is now, beside the acts, which do not wait for it; whole or not at all."""
+        """Copy the file as it is now without blocking operations; the copy is complete or absent."""
         return study_file.copy(self.path, check_writable(path))
 
     def close(self) -> None:
-        """Finish what is waiting, and let another one have the file."""
+        """Finish waiting operations and release the file."""
         self._writer.close()
         self._base.close()
         self._lock.release()

@@ -1,4 +1,4 @@
-"""Simulated annotators who answer a study through its service, on a clock of their own."""
+"""Simulated annotators who answer a study through its service, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ from custodes.stats.arrays import Floats
 Habit = Literal["careful", "side", "random"]
 
 SPREAD, DIFFICULTY = 0.7, 0.5
-"""Standard deviations of what systems do not share on an item, and of what they do, in points of five."""
+"""Standard deviations of system-specific and of shared effects of an item, on a scale of five points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Habits:
-    """Who the people are. `careless`: the share who answer at random, `sided`: who always take the first shown;
-    `leaving`: the chance to vanish after an answer; `seconds`: the median of an answer by careful people (others take a
-    quarter); `reliability`: correlation of a careful person's impression with the true quality."""
+    """Behaviour of the annotators.
+
+    `careless`: proportion who answer at random, `sided`: proportion who always choose the first output; `leaving`:
+    probability of leaving after an answer; `seconds`: median time of an answer of careful annotators (others need a
+    quarter); `reliability`: correlation of a careful annotator's impression with the true quality.
+    """
 
     careless: float = 0.1
     sided: float = 0.1
@@ -53,8 +56,8 @@ class Habits:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownQuestion:
-    """What a person is asked, as only the study knows it: the systems in the order shown (one of a rating), or what is
-    expected of a known comparison (1 the first shown, 0, -1)."""
+    """The true content of a question: the systems in the order shown (one for a rating), or the expected answer of a
+    control question (1 the first output, 0, -1)."""
 
     item: str = ""
     shown: tuple[str, ...] = ()
@@ -62,8 +65,8 @@ class ShownQuestion:
 
 
 class Crowd:
-    """People who come one after another. `better`: how much better each system is than the next, as the margin by which
-    careful people prefer its outputs; 0 for systems that are all alike."""
+    """Annotators who arrive one after another. `better`: margin by which careful annotators prefer each system to the
+    next; 0 for equal systems."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class Crowd:
         self._people: list[Habit] = []
 
     def arrive(self) -> int:
-        """The number of one more person."""
+        """Add an annotator; returns the number."""
         draw = self.rng.random()
         shares = self.habits
         habit: Habit = (
@@ -105,18 +108,18 @@ class Crowd:
         return len(self._people) - 1
 
     def leaves(self) -> bool:
-        """Whether somebody vanishes now."""
+        """Whether an annotator leaves now (random)."""
         return bool(self.rng.random() < self.habits.leaving)
 
     def seconds(self, person: int) -> float:
-        """How long an answer takes."""
+        """Random time of an answer."""
         median = self.habits.seconds * (1.0 if self._people[person] == "careful" else 0.25)
         return float(median * np.exp(0.5 * self.rng.normal()))
 
     def act(
         self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
     ) -> Act:
-        """What a person does on a page; `scale` of ratings, None for comparisons."""
+        """The action of an annotator on a page; `scale` of ratings, None for comparisons."""
         if isinstance(view, Consent):
             return Agree(digest=view.digest)
         if isinstance(view, Instructions | Break):
@@ -129,7 +132,7 @@ class Crowd:
     def values(
         self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
     ) -> Mapping[str, int]:
-        """An answer to every aspect: the first shown is better (1), equal (0), the second (-1); or a rating."""
+        """An answer for every aspect: the first output is better (1), equal (0), the second (-1); or a rating."""
         habit = self._people[person]
         if scale is not None:
             return {aspect: self._rating(habit, question, place, scale) for place, aspect in enumerate(self.aspects)}
@@ -161,14 +164,15 @@ class Crowd:
 
 
 KNOWN = 0.93
-"""How often careful people take a known comparison for what it is."""
+"""Probability that careful annotators answer a control question correctly."""
 
 _SD = float(np.hypot(DIFFICULTY, SPREAD))
 _DRAWS = 20_000
 
 
 def gap_of(margin: float, habits: Habits) -> float:
-    """How much better, in points of five, a system is that careful people prefer by this margin: wins less losses.
+    """Difference in quality, on five points, at which careful annotators prefer a system by this margin (wins minus
+    losses).
 
     >>> gap_of(0.0, Habits()), round(gap_of(0.2, Habits()), 1)
     (0.0, 0.4)
@@ -183,12 +187,11 @@ def gap_of(margin: float, habits: Habits) -> float:
 
 
 def margin_of(gap: float, habits: Habits) -> float:
-    """The margin by which careful people prefer a system that is better by a gap: the mean of many draws, always the
-    same ones."""
+    """Margin by which careful annotators prefer a system that is better by `gap`: the mean of many fixed draws."""
     rng = np.random.default_rng(0)
     shared = DIFFICULTY * rng.normal(size=_DRAWS)
     separate = SPREAD * rng.normal(size=(2, _DRAWS))
-    separate = np.concatenate([separate, separate[::-1]], axis=1)  # both ways round: no gap is no margin
+    separate = np.concatenate([separate, separate[::-1]], axis=1)  # symmetric: a gap of 0 has a margin of 0
     shared = np.tile(shared, 2)
     noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
     noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
@@ -197,13 +200,13 @@ def margin_of(gap: float, habits: Habits) -> float:
 
 
 LONGEST = 60 * 86_400.0
-"""Seconds of simulated time after which it is ended."""
+"""Simulated seconds after which a rehearsal is stopped."""
 RENEWED = 30.0
-"""Seconds between two signs of an open page."""
+"""Seconds between two signals of an open page."""
 
 
 class Answering:
-    """What stands behind a question on a page, which shows neither systems nor items: read from the study's file."""
+    """The content of questions, which pages do not reveal: read from the study's file."""
 
     def __init__(self, path: Path) -> None:
         self._file = study_file.connect(path, durable=False, reading=True)
@@ -225,7 +228,7 @@ class Answering:
         return ShownQuestion(item=item, shown=systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
-        """Of every pair of systems what its last look says; 0 where there is none."""
+        """Decision of the last interim analysis of every pair; 0 without one."""
         return self._file.execute(
             "SELECT a.label, b.label, coalesce((SELECT decision FROM look l WHERE l.pair = p.pair"
             " ORDER BY look DESC LIMIT 1), 0) FROM pair p JOIN system a ON a.system = p.first"
@@ -246,7 +249,7 @@ class Answering:
 
 
 class Drive:
-    """People at a service, one event after another on a simulated clock."""
+    """Annotators using a service, event by event on a simulated clock."""
 
     def __init__(self, service: Service, crowd: Crowd, behind: Answering, plan: StudyPlan, time: list[float]) -> None:
         self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
@@ -257,10 +260,10 @@ class Drive:
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
-        """When people were told that nothing is left for them."""
+        """Times at which annotators were told that there are no questions left."""
 
     def run(self, people: int) -> bool:
-        """Until nobody is left; False where that took too long."""
+        """Run until no annotator is left; False if the time limit is reached."""
         for place in range(people):
             self._arrive(float(place))
         while self._queue:
@@ -285,7 +288,7 @@ class Drive:
             return
         try:
             ((_, token),) = self._service.invite(1).result()
-        except CustodesError:  # no more are wanted
+        except CustodesError:  # no more annotators are admitted
             return
         self.came += 1
         self._push(at, self._crowd.arrive(), token)
@@ -315,7 +318,7 @@ class Drive:
         if isinstance(view, Ask):
             self.last = self._time[0]
             self.work += getattr(act, "seconds", 0.0)
-            if self._crowd.leaves():  # holding what is on the page
+            if self._crowd.leaves():  # with an open question
                 self._arrive(self._time[0])
                 return
         self._shown(person, token, shown_next)

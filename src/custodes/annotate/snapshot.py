@@ -1,4 +1,4 @@
-"""The study as its owner may see it while it runs: completed looks and counts, never a running estimate."""
+"""The status of a running study for its owner: completed interim analyses and counts, never running estimates."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ FINISHED = "finished"
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Of the answers that present looks lack: how many are `free`, which nobody has before them, and how many of these
-    are `short`, which nobody there may give. `able`: who may give some; `idle`: how many others could answer, and may
-    give none."""
+    """Whether current interim analyses can be completed.
+
+    Of the missing answers, `free` are not being answered, and `short` of these cannot be given by any present
+    annotator. `able`: annotators who may give some; `idle`: number of others who could answer but have reached their
+    maximum.
+    """
 
     free: int = 0
     short: int = 0
@@ -40,12 +43,12 @@ class Reach:
 
     @property
     def there(self) -> int:
-        """Everybody who may be asked."""
+        """Number of annotators who may get questions."""
         return len(self.able) + self.idle
 
 
 def reach_of(state: StudyState) -> Reach:
-    """How far the people there are get."""
+    """Whether the present annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
     assignments, plan, people_there = state.assignments, state.plan.people, assignment_policy.there(state)
@@ -69,14 +72,13 @@ def reach_of(state: StudyState) -> Reach:
 
 
 def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
-    """Whether somebody has done all batches."""
+    """Whether an annotator has completed all batches."""
     is_within = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
     return worker.batches >= batches and not is_within
 
 
 def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
-    """What an owner must know of the people; `judged_by`: how many people gave the answers of each pair that was
-    judged."""
+    """Notes on the annotators for the owner; `judged_by`: number of annotators behind each analysed pair."""
     few = [people for people in judged_by if people < FEWEST_PEOPLE]
     return [
         *_standstill(reach, has_links=has_links),
@@ -122,9 +124,9 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
 
 @dataclass(frozen=True, kw_only=True)
 class PairNow:
-    """A pair of systems (of ratings: one system, `second` ''): answers in and wanted by the present look, looks done
-    and in all, what the last completed look says (`decision` 1, 0, -1; None before the first), and how many people's
-    answers count (`people`)."""
+    """A pair of systems (with ratings: one system, `second` ''): answers received and needed in the current interim
+    analysis, analyses completed and planned, result of the last completed one (`decision` 1, 0, -1; None before the
+    first), and number of annotators whose answers count (`people`)."""
 
     first: str
     second: str
@@ -147,10 +149,9 @@ class PairNow:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonNow:
-    """A person, who `began` or has only a link: answers to real questions, median visible seconds, known comparisons
-    right of those asked, how often the first shown was preferred of what was decided, second opinions that agree of
-    those there are, refusals. `standing`: ok, watch, blocked or excluded; `flags` say
-    why."""
+    """An annotator, who `began` or only has a link: answers to real questions, median visible seconds, correct and all
+    control questions, how often the first output was preferred and the number of decided answers, second opinions that
+    agree and their number, refusals. `standing`: ok, watch, blocked or excluded, with `flags` as reasons."""
 
     label: str
     source: str
@@ -174,10 +175,12 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `failing`: why answers
-    cannot be written, '' where they can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of
-    all kinds that are paid for, `last_answer` in seconds since the epoch; `reach`: whether the people there are can
-    finish what is asked now."""
+    """The present status of a study.
+
+    `state` is open, paused, stopped, or finished if no pair is open; `failing`: why answers cannot be written, '' if
+    they can; `recent`: primary answers of the last 30 minutes of work, `paid`: paid answers of all kinds, `last_answer`
+    in seconds since the epoch; `reach`: whether the present annotators can complete the current interim analyses.
+    """
 
     plan: StudyPlan
     state: str
@@ -191,7 +194,7 @@ class Snapshot:
     refused: int
     paid: int
     known: frozenset[str]
-    """Kinds of the known questions that there are."""
+    """Kinds of control questions in the study."""
     recent: int
     peeked: int
     excluded: tuple[int, int]
@@ -205,7 +208,7 @@ class Snapshot:
 
     @property
     def notes(self) -> list[Note]:
-        """What its owner must know of the people, and of what they could not judge."""
+        """Notes on the annotators, and on comparisons that they could not judge."""
         judged_by = [pair.people for pair in self.pairs if pair.looks_done]
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
@@ -247,9 +250,9 @@ UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
 
 
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
-    """Decisions of completed looks, and what came in since then as a number only.
+    """Decisions of completed interim analyses, and only the number of answers since then.
 
-    `failing`: why nothing can be written, '' where it can.
+    `failing`: why nothing can be written, '' if it can.
     """
     state, totals = log.state, log.state.totals
     typical, people = _typical(state), people_of(log)
@@ -278,7 +281,7 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 
 
 def state_name(state: StudyState) -> str:
-    """Open, paused or stopped; a study whose pairs are all closed is finished, until some are added."""
+    """State of a study: finished if all its pairs are closed, until more are added."""
     asking = state.assignments.asking
     is_over = state.control == "open" and asking is not None and not any(asking.is_open)
     return FINISHED if is_over else state.control
@@ -291,7 +294,7 @@ def _excluded(state: StudyState) -> tuple[int, int]:
 
 
 def _typical(state: StudyState) -> float | None:
-    """The median of people's median visible seconds, each of `FEWEST` answers or more."""
+    """Median over annotators of their median visible seconds, for those with at least `FEWEST` answers."""
     medians = [median(worker.work.times) for worker in state.workers.values() if len(worker.work.times) >= FEWEST]
     return median(medians) if medians else None
 
@@ -341,7 +344,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
 
 
 def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
-    """By pair: how many looks there were, and what the last one said."""
+    """By pair: number of interim analyses, and the result of the last one."""
     rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
     last: dict[int, tuple[int, LookNow]] = {}
     for pair, *look in rows:
@@ -353,7 +356,7 @@ def _person(log: EventLog, worker: Annotator, typical: float | None, people: int
     work, stands = worker.work, standing_of(log, worker, typical=typical, people=people)
     name = "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
-        name = "watch" if stands.name == "blocked" else stands.name  # let back in by the owner
+        name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
         label=worker.label,

@@ -1,6 +1,6 @@
-"""The state of a study in memory: a fold over the rows of the event log, the same after a restart.
+"""The state of a study in memory, computed from the rows of the event log, and equal after a restart.
 
-`put` takes one row. The author of the row decided; nothing is decided here but what follows from the rows before.
+`put` applies one row. Decisions are made before a row is written; here only their consequences are computed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, Judgme
 from custodes.errors import InputError
 
 RECENT = 200
-"""Last answers that say how long one takes."""
+"""Number of latest answers from which times are estimated."""
 HALF_AN_HOUR = 1800.0
 
 
@@ -41,7 +41,7 @@ class Totals:
 
 
 class StudyState:
-    """The state of a study. `base`: its file, for what does not change."""
+    """The state of a study. `base`: its file, for constant content."""
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self.base = base
@@ -56,10 +56,10 @@ class StudyState:
         self.persons: dict[tuple[str, str], Annotator] = {}
         self.assignments = Assignments(per_item=self.plan.people.per_item, workers=self.workers)
         self.added = 0, 0
-        """Pairs, and the last unit, that are asked about."""
+        """Number of pairs, and the last unit, in use."""
         self.control = "open"
         self.address = ""
-        """How links begin: the address at which the study was last served, or for which workers were last invited."""
+        """Beginning of links: where the study was last served, or the address of the last invitation."""
         self.totals = Totals()
         self.began: dict[int, set[Annotator]] = {}
         """Workers who have begun an item."""
@@ -74,11 +74,12 @@ class StudyState:
 
     @property
     def plan(self) -> StudyPlan:
-        """The plan that holds now."""
+        """The current plan."""
         return self.plans[self.version]
 
     def put(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
-        """Apply a row; the judgments of one question together. Answers that a readmission made second opinions."""
+        """Apply a row; judgments of one question together. Returns answers that a readmission turned into second
+        opinions."""
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
         match row:
@@ -176,7 +177,7 @@ class StudyState:
                 work.training_right += sign * is_right
                 return
             totals.gold += sign
-            work.refused += sign * is_refused  # not wrong
+            work.refused += sign * is_refused  # a refusal is not a wrong answer
             work.asked += sign * (not is_refused)
             work.right += sign * is_right
             return
@@ -212,7 +213,7 @@ class StudyState:
         return []
 
     def _happened(self, row: EventRow, values: Mapping[str, Any]) -> None:
-        """Apply an event; one of another kind, such as a note, changes nothing."""
+        """Apply an event; other kinds, such as notes, change nothing."""
         if row.session is not None:
             self._visit_changed(row, self.sessions[row.session], values)
         match row.kind:
@@ -259,7 +260,7 @@ class StudyState:
             case "token":
                 self.tokens[values["hash"]] = session
                 session.params = values.get("params", session.params)
-            case "comment" if values["text"]:  # of a forgotten worker there is none
+            case "comment" if values["text"]:  # an erased worker has none
                 self.comments.append((session.worker.label, values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None

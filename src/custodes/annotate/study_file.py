@@ -1,9 +1,9 @@
-"""The study file: its tables and views, created whole or not at all, copied, checked and locked by one server.
+"""The study file: its tables and views; atomic creation, copies, checks, and a lock for one server.
 
-Everything that happened is a row. What a person saw and said is in `assignment` and `judgment`; a correction is another
-assignment of the same unit (`again`), which counts from then on. A look is a row written with the answer that completed
-it, and never again. Workers, sessions, assignments, judgments, exclusions and events are numbered by one count: their
-numbers say in which order all of it happened, whatever the clock said.
+Every event is a row. `assignment` and `judgment` hold what annotators saw and answered; a correction is another
+assignment of the same unit (`again`), which replaces the first. An interim analysis (`look`) is written together with
+the answer that completed it, and never changed. Workers, sessions, assignments, judgments, exclusions and events share
+one numbering, which gives their order independently of the clock.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
 UNION ALL SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array'
 LIMIT 1
 """
-"""A column that holds JSON of another kind than it should; SQLite says itself what is no JSON."""
+"""Columns with JSON of the wrong type; SQLite itself reports invalid JSON."""
 
 LACKING = """
 SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
 WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
 """
-"""How many outputs are asked about and not there."""
+"""Number of missing outputs of questions."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -188,21 +188,22 @@ SELECT a.label AS system_a, b.label AS system_b, l.look + 1 AS look, l.n, l.wins
 FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
 ORDER BY l.pair, l.look;
 """
-"""What happened, with labels, in the formats that `read` knows."""
+"""Views with labels, in formats that `read` accepts."""
 
 
 WAIT = 5.0
-"""Seconds that a statement waits for another program that writes."""
+"""Seconds that a statement waits for another program's write lock."""
 
 
 class StudyBusy(CustodesError):  # noqa: N818  said of the study
-    """The file of a study cannot be written now (a full disk, another program); nothing is lost; try again."""
+    """The study file cannot be written now (a full disk, another program); nothing is lost, and it can be tried
+    again."""
 
 
 def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:
-    """Make the file of a study, whole or not at all: tables, plan, and what `fill` puts in (one transaction).
+    """Create a study file completely or not at all: tables, plan, and the content from `fill` (in one transaction).
 
-    A file that is there already is never replaced: `OptionError`.
+    An existing file is never replaced: `OptionError`.
     """
     place = check_writable(path)
     if place.exists():
@@ -220,7 +221,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
                 base.execute(SET_VERSION)
             base.execute("PRAGMA journal_mode = WAL")
         try:
-            os.link(name, place)  # unlike a rename it replaces nothing
+            os.link(name, place)  # unlike a rename, it does not replace files
         except FileExistsError:
             raise OptionError(f"{place} exists already, and may hold answers; choose another name") from None
         except OSError:  # a file system without links
@@ -229,7 +230,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
 
 
 def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
-    """A connection to a study's file; `durable`: what is committed survives a power cut."""
+    """A connection to a study's file; `durable`: committed data survive a power failure."""
     base = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
         base.execute("PRAGMA foreign_keys = ON")
@@ -237,7 +238,7 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
             base.execute("PRAGMA query_only = ON")
             return base
         base.execute("PRAGMA journal_mode = WAL")
-        base.execute("PRAGMA secure_delete = ON")  # who is forgotten is overwritten
+        base.execute("PRAGMA secure_delete = ON")  # erased data are overwritten
         base.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
     except BaseException:
         base.close()
@@ -246,10 +247,10 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
 
 
 def copy(path: Path, place: Path) -> Path:
-    """A copy of a study that may be written meanwhile: whole, as it was at one moment.
+    """A consistent copy of a study that may be written meanwhile.
 
-    An earlier copy of the same study is replaced, and nothing else: `OptionError` for another file, and for a study
-    that somebody serves; `InputError` where the study is damaged.
+    An earlier copy of the same study is replaced: `OptionError` for other files, and for a study being served;
+    `InputError` if the study is damaged.
     """
     with _unfinished(place) as name, ExitStack() as held:
         with (
@@ -270,7 +271,7 @@ def copy(path: Path, place: Path) -> Path:
 
 
 def _began(path: Path) -> object:
-    """What only copies of one study have in common; None for another file."""
+    """Identity of a study and its copies; None for another file."""
     try:
         with closing(connect(check(path), durable=False, reading=True)) as base:
             return base.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
@@ -280,7 +281,7 @@ def _began(path: Path) -> object:
 
 @contextmanager
 def _unfinished(place: Path) -> Iterator[Path]:
-    """A file beside a place, for its owner alone, that is taken away unless it has been put there."""
+    """A temporary file next to a path, readable by its owner only, removed unless it was renamed."""
     name = place.with_name(f".custodes-{os.urandom(8).hex()}")
     UNFINISHED.add(str(name))
     try:
@@ -294,7 +295,7 @@ def _unfinished(place: Path) -> Iterator[Path]:
 
 
 def check(path: str | Path) -> Path:
-    """The real path of a study's file; `InputError` for what is none."""
+    """The real path of a study's file; `InputError` for other files."""
     place = Path(os.path.realpath(path))
     way = "create one with custodes annotate new"
     try:
@@ -325,7 +326,7 @@ def check(path: str | Path) -> Path:
 
 @contextmanager
 def whole(base: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """Transaction: commit on success, else roll back."""
     base.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -338,7 +339,7 @@ def whole(base: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def told(path: str | Path) -> Iterator[None]:
-    """What SQLite refuses is one line."""
+    """Convert errors of SQLite into one line."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
@@ -349,7 +350,7 @@ def told(path: str | Path) -> Iterator[None]:
 
 
 def _run(base: sqlite3.Connection, script: str) -> None:
-    """The statements of a script, inside the transaction that is open (`executescript` would end it)."""
+    """Execute the statements of a script within the open transaction (`executescript` would end it)."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -359,7 +360,7 @@ def _run(base: sqlite3.Connection, script: str) -> None:
 
 
 class Lock:
-    """The one server of a study: a lock of the file beside it, which ends with the process."""
+    """Lock for the one server of a study: a lock of the file next to it, released when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
@@ -370,7 +371,7 @@ class Lock:
             raise InputError(f"{path}: another program serves this study; stop it, or use its owner's page") from None
 
     def release(self) -> None:
-        """Let another one hold it."""
+        """Release the lock."""
         self._file.close()
 
 

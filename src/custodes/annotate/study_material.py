@@ -1,4 +1,4 @@
-"""What annotators see of a study: items, outputs, images, and the preferences of a metric on them."""
+"""The displayed content of a study: items, outputs, images, and the preferences of a metric."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str | None]
-"""Two systems that are compared, or one that is rated."""
+"""Two systems to compare, or one to rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What is known of an item: `context` is a text, or turns as JSON (see `turns_of`); `images` are paths;
-    `references` are kept for metrics and not displayed."""
+    """An item: `context` is a text, or turns as JSON (see `turns_of`); `images` are paths; `references` are stored for
+    metrics and not displayed."""
 
     label: str
     cluster: str = ""
@@ -52,20 +52,20 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOutput:
-    """What a system gave for an item."""
+    """The output of a system for an item."""
 
     text: str
     images: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to see."""
+        """Whether there is nothing to display."""
         return not self.text.strip() and not self.images
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyMaterial:
-    """Items in the order of the file, systems sorted, and the outputs that there are by item and system."""
+    """Items in file order, systems sorted, and the existing outputs by item and system."""
 
     items: tuple[Item, ...]
     systems: tuple[str, ...]
@@ -73,7 +73,7 @@ class StudyMaterial:
 
     @classmethod
     def of(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
-        """The texts of a study; InputError where there are none."""
+        """The texts of a study; InputError without any."""
         source = study.outputs
         if source is None or not source.texts.height:
             raise InputError(
@@ -111,7 +111,7 @@ class StudyMaterial:
         return above + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
-        """The same with other names for images: those under which they are served."""
+        """The material with new names of images: those under which they are served."""
         return replace(
             self,
             items=tuple(replace(entry, images=_named(entry.images, names)) for entry in self.items),
@@ -124,13 +124,13 @@ def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
-    """What `read` takes as a study, or a study, and what of it is shown."""
+    """A study, or sources read as a study, and its displayed content."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     return study, StudyMaterial.of(study, systems=systems)
 
 
 def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode: str) -> list[Pair]:
-    """The pairs of systems that are asked about: all, or those that are named ('A:B', or two names).
+    """The pairs of systems to compare: all, or those named ('A:B', or two names).
 
     >>> pairs_of(["A", "B", "C"], ["A:C"], mode="compare"), pairs_of(["A", "B"], None, mode="rate")
     ([('A', 'C')], [('A', None), ('B', None)])
@@ -155,7 +155,7 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
     names = entry
-    if isinstance(entry, str):  # a label may hold a colon: of all ways to cut, the one that names two systems
+    if isinstance(entry, str):  # labels may contain colons: of all splits, use the one that names two systems
         cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
         names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
@@ -170,24 +170,25 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
 
 
 LARGEST = 5 * 2**20
-"""Bytes of an image."""
+"""Largest size of an image in bytes."""
 PIXELS = 40_000_000
-"""Of an image, all its pictures together where it moves."""
+"""Most pixels of an image, over all frames of an animation."""
 TYPES = {
     "PNG": ("image/png", "png"),
     "JPEG": ("image/jpeg", "jpg"),
     "WEBP": ("image/webp", "webp"),
     "GIF": ("image/gif", "gif"),
 }
-"""What may be shown, by the name that Pillow has for it. SVG may hold programs, and may not."""
+"""Allowed formats, by Pillow's name. SVG is not allowed, as it may contain programs."""
 KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
-"""What stays of all that a file says beside its pixels: colours and movement."""
+"""Metadata that are kept: colours and animation."""
 REMOTE = ("http://", "https://", "data:", "ftp://")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Medium:
-    """An image as it is served: its name says its content (SHA-256) and its type, and nothing of who made it."""
+    """An image as served: its name consists of the hash of its content (SHA-256) and its type, and reveals no
+    author."""
 
     name: str
     type: str
@@ -195,13 +196,13 @@ class Medium:
 
 
 def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
-    """Each path with its image; InputError for the first that cannot be shown."""
+    """Each path with its image; InputError for the first invalid one."""
     distinct = list(dict.fromkeys(paths))
     return {path: medium(path) for path in progress(distinct, total=len(distinct), desc="images")} if distinct else {}
 
 
 def medium(path: str) -> Medium:
-    """The image in a file; InputError for an address, and for what is no image that browsers show."""
+    """The image in a file; InputError for an address, and for a file that is not a displayable image."""
     if path.lower().startswith(REMOTE):
         raise InputError(
             f"image {shown(path)}: an address, and a study can show files only; download it and give its path"
@@ -226,7 +227,7 @@ def medium(path: str) -> Medium:
 
 
 def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
-    """Type and bytes of the image, made anew from its pixels."""
+    """Type and content of the image, encoded again from its pixels."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
@@ -234,7 +235,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     allowed = "PNG, JPEG, WebP or GIF"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Pillow warns of is measured below
+            warnings.simplefilter("ignore")  # the size is checked below
             with Image.open(io.BytesIO(content), formats=list(TYPES)) as image:
                 pixels = image.width * image.height * getattr(image, "n_frames", 1)
                 if pixels > PIXELS:
@@ -251,13 +252,13 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
         raise InputError(f"image {shown(path)}: the content is not an image; allowed: {allowed}") from None
     except InputError:
         raise
-    except Exception as problem:  # Pillow has no one kind of error for what is damaged
+    except Exception as problem:  # Pillow raises various errors for damaged files
         why = " ".join(str(problem).split())[:100] or type(problem).__name__
         raise InputError(f"image {shown(path)}: damaged ({why}); save it again as {allowed}") from None
 
 
 def _saved(image: Image, name: str, *, moves: bool) -> bytes:
-    """The pixels as a file, upright, without what else the file said: place, camera, comments."""
+    """The pixels as a file, upright, without metadata: place, camera, comments."""
     image.load()
     info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
     image.info = info
@@ -278,8 +279,8 @@ def metric_signs(
 ) -> tuple[str, Signs]:
     """The name of the metric that a pattern selects, and its preferences (pairs, items): 1, 0, -1 or `ABSENT`.
 
-    Scores that differ by float noise tie. OptionError where the pattern selects none or several, InputError where it
-    says nothing of these outputs.
+    Scores that differ by rounding error tie. OptionError if the pattern selects none or several, InputError if the
+    metric has no scores of these outputs.
     """
     aspects = study.aspects
     chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
@@ -299,7 +300,7 @@ def metric_signs(
     place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
     signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
     for row, (a, second) in zip(signs, pairs, strict=True):
-        b = str(second)  # a pair to compare has two systems
+        b = str(second)  # comparisons have two systems
         turn = 1 if (a, b) in place else -1
         number = place.get((a, b) if turn == 1 else (b, a), -1)
         here = (rows.pair == number) & (items[rows.item] >= 0)

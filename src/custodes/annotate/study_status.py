@@ -1,4 +1,4 @@
-"""How a study stands, for a terminal or a program: what the owner's page shows, also while the study is served."""
+"""Status of a study for a terminal or a program, as on the owner's page, also while it is being served."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
 @result
 class Status(Result):
-    """How a study stands; see `status`."""
+    """Status of a study; see `status`."""
 
     BY: ClassVar[str] = ""
 
@@ -51,15 +51,15 @@ class Status(Result):
         count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair. Decisions come from completed interim analyses only; the current one "
+        "One row per pair. Decisions come from completed interim analyses only; the current analysis "
         "shows its number of answers.",
         label("system_a", "the first system"),
         label("system_b", "the second; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),
         count("answered", "answers in the current interim analysis"),
         count("wanted", "answers it needs"),
-        count("looks_done", "completed looks"),
-        count("looks", "at most", essential=False),
+        count("looks_done", "completed interim analyses"),
+        count("looks", "planned interim analyses", essential=False),
         label("better", "the better system by the last completed interim analysis; empty where undecided"),
         count("n", "answers of the last completed interim analysis"),
         difference(
@@ -88,10 +88,11 @@ class Status(Result):
 
 @checked
 def status(path: str | Path) -> Status:
-    """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
+    """Status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and still to
+    come.
 
-    Notes say where the people there are cannot finish, and where a decision speaks of few. The study may be served
-    meanwhile: a copy of it is read. Raises `InputError` for what is no study.
+    Notes state if the present annotators cannot complete the study, and if decisions are based on few annotators. The
+    study may be served meanwhile: a copy is read. Raises `InputError` for other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -113,7 +114,7 @@ def status(path: str | Path) -> Status:
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """A study as it is now, from a copy: it may be served meanwhile."""
+    """The present status of a study, from a copy, as it may be served meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy = study_file.copy(path, Path(folder, "study.db"))
         with closing(Service.open(copy, threaded=False, durable=False)) as service:
@@ -121,7 +122,7 @@ def snapshot_of_file(path: Path) -> Snapshot:
 
 
 def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
-    """What nobody could judge, and a study to which nobody comes."""
+    """Notes on comparisons that nobody could judge, and on a study without new answers."""
     where = {
         f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible for pair in now.pairs if pair.impossible
     }
@@ -202,7 +203,7 @@ def _person(person: PersonNow) -> dict[str, Any]:
 
 
 def notes_of(path: str | Path) -> list[str]:
-    """What was noted of a study: what is not asked, what was shown plain, and why."""
+    """Notes from the creation of a study: excluded questions and texts displayed as plain text, with reasons."""
     real = study_file.check(path)
     with study_file.told(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
         messages = base.execute(

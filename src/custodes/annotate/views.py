@@ -1,4 +1,4 @@
-"""What a person's session shows, and what the person may do: the words between the service and the pages."""
+"""Views of a session, and actions of an annotator: the interface between service and pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One output as it is shown: safe HTML, and the names of its images."""
+    """One output as displayed: safe HTML, and the names of its images."""
 
     html: str
     media: tuple[str, ...] = ()
@@ -16,8 +16,9 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A question: `sides` are two outputs in the order shown, or one. `number` of `of` in its batch. `given`: what was
-    answered before it was taken back. `training`: known comparisons that come first."""
+    """A question: `sides` are two outputs in displayed order, or one. `number` of `of` in its batch. `given`: the
+    withdrawn answer, if it is corrected. `training`: qualification questions.
+    """
 
     assignment: int
     number: int
@@ -31,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A worked example of the instructions: what the right answer is (of the first side), and why."""
+    """A worked example of the instructions: the correct answer (for the first side), and why."""
 
     context: Side
     sides: tuple[Side, ...]
@@ -41,21 +42,21 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """The page before everything: the text that is agreed to has this digest."""
+    """The consent page; `digest` is that of its text."""
 
     digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instructions:
-    """What to do, with examples."""
+    """The instructions, with examples."""
 
     examples: tuple[Example, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """A batch is done, and there is more."""
+    """A batch is complete, and there are more."""
 
     batches: int
     answers: int
@@ -63,21 +64,21 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """Nothing free now, but others hold what may come back; ask again after some seconds."""
+    """There is no free question now, but others may return some; reload after some seconds."""
 
     seconds: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The end: `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner), stopped, left
-    (after paid work), declined (before any), erased; `code` to be paid by."""
+    """The end of a visit: `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner),
+    stopped, left (after paid work), declined (before any), erased; `code` is the completion code."""
 
     why: str
     code: str | None
     answers: int
     later: bool = False
-    """Whether more may come by this link: the study goes on, and the link is the person's own."""
+    """Whether more questions may come by this link: the study continues, and the link is personal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ View = Consent | Instructions | Ask | Break | Wait | Paused | Done
 
 @dataclass(frozen=True, kw_only=True)
 class Agree:
-    """The person agrees to the text of this digest; `form`: what else was asked."""
+    """Consent to the text with this digest; `form`: other fields."""
 
     digest: str
     form: Mapping[str, str] = field(default_factory=dict)
@@ -98,22 +99,22 @@ class Agree:
 
 @dataclass(frozen=True, kw_only=True)
 class Decline:
-    """The person does not agree, or leaves."""
+    """No consent, or leaving."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Begin:
-    """Instructions are read, or the break is over."""
+    """The instructions were read, or the break is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """The person has done enough: a batch is finished, and there will be no other in this visit."""
+    """The annotator ends the visit after a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """By aspect: 1 the first shown is better, 0 equal, -1 the second; or a rating. `seconds`: while it was visible.
+    """By aspect: 1 the first output is better, 0 equal, -1 the second; or a rating. `seconds`: visible time.
     `both_bad`: equal, since both are bad."""
 
     assignment: int
@@ -124,7 +125,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Skip:
-    """It cannot be judged: language, broken, offensive or other."""
+    """The question cannot be judged: language, broken, offensive or other."""
 
     assignment: int
     reason: str
@@ -133,14 +134,14 @@ class Skip:
 
 @dataclass(frozen=True, kw_only=True)
 class Undo:
-    """Take back the last answer (the one before this assignment)."""
+    """Withdraw the last answer (the one before this assignment)."""
 
     assignment: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comment:
-    """Words to the owner."""
+    """A comment to the owner."""
 
     text: str
     assignment: int | None = None
@@ -148,7 +149,7 @@ class Comment:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """The person asks to see the words that differ."""
+    """Request to highlight differing words."""
 
     assignment: int
 

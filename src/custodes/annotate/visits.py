@@ -1,7 +1,6 @@
-"""What a visit of an annotator shows now, and what the annotator may do there.
+"""The current page of a visit, and the actions of an annotator.
 
-Where nothing is before the annotator, a question is given out. Each act is checked, written once, and harmless when it
-comes again.
+If there is no open question, one is assigned. Each action is validated and written once; repeating it has no effect.
 """
 
 from __future__ import annotations
@@ -46,16 +45,17 @@ from custodes.annotate.views import (
 from custodes.errors import InputError, listed, shown
 
 WAIT, SOONEST = 20, 5
-"""Seconds until a page asks again, and at least."""
+"""Seconds until a waiting page reloads, and their minimum."""
 AN_HOUR = 3600.0
-"""That somebody with a link of their own waits for another look: nobody pays by the code, and each is needed."""
+"""Seconds that an annotator with a personal link waits for the next interim analysis: there is no completion code, and
+each annotator is needed."""
 SKIPPING = ("language", "broken", "offensive", "other")
 LONGEST_COMMENT = 5000
-"""Characters of a comment that are kept."""
+"""Most characters of a stored comment."""
 
 
 def view_of(log: EventLog, session: Session) -> View:
-    """The page of a session. A question that is there stays."""
+    """The page of a session. An open question stays the same."""
     state, worker = log.state, session.worker
     for issued in session.open:
         log.renew(issued)
@@ -85,12 +85,12 @@ def view_of(log: EventLog, session: Session) -> View:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a text, which says that it is this one."""
+    """The SHA-256 of a text, which identifies it."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _next(log: EventLog, session: Session) -> View:
-    """Go on: the qualification, a batch, a break, or the end."""
+    """The next page: qualification, a batch, a break, or the end."""
     state, worker, people = log.state, session.worker, log.state.plan.people
     if worker.qualified is None and people.qualification:
         if worker.work.trained < people.qualification:
@@ -114,14 +114,14 @@ def _next(log: EventLog, session: Session) -> View:
 
 
 def _begin_batch(log: EventLog, session: Session) -> None:
-    """A batch begins; the places of known comparisons in it are drawn."""
+    """Begin a batch and draw the positions of its control questions."""
     batch = session.worker.batches + 1
     rng = Random(f"{log.state.plan.seed} batch {session.id} {batch}")
     log.event("batch", session=session, batch=batch, known=assignment_policy.schedule(log.state, batch, rng))
 
 
 def is_done(log: EventLog, session: Session) -> bool:
-    """Whether a batch of a visit has its answers, and no other has begun."""
+    """Whether a batch of a visit is answered, and no other has begun."""
     return session.batch > 0 and session.number >= log.state.plan.people.batch and not session.open
 
 
@@ -181,7 +181,7 @@ def _assigned(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
 
 
 def _without_question(log: EventLog, session: Session) -> View:
-    """Nothing for this annotator now: others may give something back, or that was it."""
+    """The page without a free question: wait, if others may return one, else the end."""
     if _is_open(log) and _is_anybody_at_work(log, session):
         now, first = log.clock.steady(), min(log.leases.values(), default=None)
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
@@ -193,7 +193,7 @@ def _without_question(log: EventLog, session: Session) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
-    """Whether others have a question of any kind before them: also after a known one they go on with the look."""
+    """Whether others have an open question of any kind; after a control question they continue with the analysis."""
     return any(
         not issued.expired and not other.worker.excluded
         for other in log.state.sessions.values()
@@ -203,8 +203,8 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
 
 
 def _patience(log: EventLog, worker: Annotator) -> float:
-    """Seconds that somebody waits at most: the longest lease (with a link, an hour) where another look may begin, that
-    of a question now where others could only give one back, none where this annotator has had their share."""
+    """Longest waiting time in seconds: the longest lease (with a personal link, an hour) if another interim analysis
+    may begin, that of a question now if others can only return one, 0 if this annotator has reached the maximum."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.people.recruit == "links" else LONGEST_LEASE
@@ -212,14 +212,14 @@ def _patience(log: EventLog, worker: Annotator) -> float:
 
 
 def _done(log: EventLog, session: Session, why: str) -> Done:
-    """The end, with a code that is drawn once."""
+    """The end of a visit, with a code that is drawn once."""
     if why not in session.codes and why != "declined":
         log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
     return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
 def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = None) -> IssuedQuestion | None:
-    """The answer that may be taken back: the last one of this batch, while the look that it belongs to is asked."""
+    """The answer that may be withdrawn: the last one of this batch, while its interim analysis is incomplete."""
     assignments = log.state.assignments
     for issued in sorted(session.answered, key=lambda one: one.number, reverse=True):
         if before is not None and issued.number >= before.number:
@@ -252,7 +252,7 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
         sides = sides[:1]
     people, is_training = state.plan.people, issued.role == "qualification"
     before: dict[str, int] = {}
-    if issued.again is not None:  # what was answered before it was taken back, as it was shown
+    if issued.again is not None:  # the withdrawn answer, in displayed order
         rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued.again,))
         sign = -1 if issued.flip else 1
         before = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
@@ -269,14 +269,14 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
 
 
 def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
-    """Context and outputs of a known comparison."""
+    """Context and outputs of a control question."""
     media = json.loads(images) if images else {}
     parts = {"context": context, "first": first, "second": second}
     return [Side(html=html, media=tuple(media.get(part, ()))) for part, html in parts.items()]
 
 
 def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
-    """Worked examples, in the order in which they were given."""
+    """Worked examples, in the given order."""
     query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
     for expected, why, *parts in base.execute(query):
@@ -285,13 +285,13 @@ def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
     return tuple(examples)
 
 
-# --- acts
+# --- actions
 
 
 def do(log: EventLog, session: Session, act: Act) -> bool:
-    """Write an act; False for a question of another session or of none. `InputError` for what cannot be answered.
+    """Write an action; False for a question of another session or an unknown one. `InputError` for an invalid answer.
 
-    Of somebody who left or is forgotten nothing is written.
+    Actions of annotators who left or were erased are not written.
     """
     if session.is_closed:
         return True
@@ -333,7 +333,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 
 def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
-    """Write an answer, or that there is none; a second one to the same question changes nothing."""
+    """Write an answer or a refusal; a second one to the same question has no effect."""
     values = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
     if issued.counts or issued.is_void:
         return
@@ -341,7 +341,7 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     late = issued.unit is not None and log.leases.get(issued.id, now) <= now
     role, at = _role(log, issued), log.clock.wall()
     took = max(0.0, at - issued.at)
-    # What the page claims, within what it took; none where that is no time.
+    # The time measured by the page, limited to the time measured here; None if invalid.
     visible = min(act.seconds, took) if act.seconds is not None and act.seconds >= 0 else None
     is_late = int(late or issued.expired)
     rows = [
@@ -351,14 +351,14 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     log.leases.pop(issued.id, None)
     log.put(*rows)
     worker = issued.session.worker
-    # Known answers alone may end somebody's work; whom the owner let back in stays.
+    # Only control questions end participation automatically; annotators readmitted by the owner stay.
     is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if is_judged and standing_of(log, worker, typical=None, people=people_of(log)).name == "blocked":
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
 def _role(log: EventLog, issued: IssuedQuestion) -> str:
-    """What an answer counts as: a primary one that came late does if nobody else has the unit by now."""
+    """Role of an answer: a late primary answer counts as primary only if the unit is still free."""
     if issued.role != "primary" or issued.unit is None:
         return issued.role
     state = log.state
@@ -373,7 +373,7 @@ def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
 
 
 def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[str, float | None, str]]:
-    """An answer in every aspect, for the pair's first system; `InputError` for what was not asked."""
+    """An answer for every aspect, for the pair's first system; `InputError` for an invalid one."""
     question = log.state.plan.question
     missing = [aspect for aspect in question.aspects if aspect not in act.values]
     if missing:
@@ -392,7 +392,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
 
 
 def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
-    """Ask the last question once more; its answer does not count any more."""
+    """Ask the last question again; its answer no longer counts."""
     last = can_undo(log, session, before)
     if last is None:
         return
@@ -418,23 +418,23 @@ def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
 
 
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
-    """Count somebody's answers no more, and ask nothing more."""
+    """Exclude an annotator: answers no longer count, and there are no more questions."""
     log.put(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
 def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
-    """Count them again, as far as nobody answered instead."""
+    """Readmit an annotator; answers count again unless they were replaced."""
     for issued in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
         log.event("second", session=issued.session, issued=issued)
 
 
 def people_of(log: EventLog) -> int:
-    """How many annotators have answered."""
+    """Number of annotators with answers."""
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
 
 
 def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, people: int) -> Standing:
-    """The standing of one of so many annotators; `typical`: the visible seconds that an answer takes in this study."""
+    """Status of an annotator among `people`; `typical`: the usual visible seconds per answer in this study."""
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(

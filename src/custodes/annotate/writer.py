@@ -1,7 +1,8 @@
-"""One thread that does everything that happens in a study, all that is waiting in one transaction.
+"""A single thread that performs all operations on a study, with all waiting ones in one transaction.
 
-An act is acknowledged when its transaction is on the disk, so a killed process or a full disk takes nothing that was
-acknowledged. Committing many acts at once is what makes one file fast enough: a disk syncs some hundred times a second.
+An operation is acknowledged when its transaction is on disk, so a killed process or a full disk loses nothing
+acknowledged. Committing many operations at once makes a single file fast enough: a disk syncs some hundred times per
+second.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ T = TypeVar("T")
 Job = tuple["Future[Any]", Callable[[], Any]]
 
 MOST = 500
-"""Acts of one transaction."""
+"""Most operations per transaction."""
 
 
 class Writer:
-    """The acts of a study, one after the other. `again`: know from the file what is known, after a failure.
+    """Sequential operations on a study. `again`: function that reloads the state from the file after a failure.
 
-    Without a thread of its own every act is done at once by whoever asks.
+    Without a thread, operations run immediately in the calling thread.
     """
 
     def __init__(self, base: sqlite3.Connection, *, again: Callable[[], object], threaded: bool) -> None:
@@ -42,15 +43,16 @@ class Writer:
 
     @property
     def failing(self) -> str:
-        """Why nothing can be written, as the last act found; '' where it can."""
+        """Why nothing can be written, according to the last operation; '' if it can."""
         if self._problem is None:
             return ""
         return "No space left" if self._problem.sqlite_errorcode == sqlite3.SQLITE_FULL else str(self._problem)
 
     def do(self, act: Callable[[], T]) -> Future[T]:
-        """Do it, soon; its outcome once it is on the disk. An act that fails with `CustodesError` has changed nothing.
+        """Run an operation soon; the result is available when it is on disk. An operation that fails with
+        `CustodesError` has changed nothing.
 
-        `StudyBusy`, later, where the file could not be written.
+        Fails with `StudyBusy` if the file could not be written.
         """
         future: Future[T] = Future()
         if self._is_closed:
@@ -63,7 +65,7 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Do what is waiting, and no more."""
+        """Finish waiting operations and accept no more."""
         self._is_closed = True
         if self._thread is not None:
             self._waiting.put(None)
@@ -87,7 +89,7 @@ class Writer:
             return None
 
     def _turn(self, jobs: Sequence[Job]) -> None:
-        """Some acts in one transaction."""
+        """Run several operations in one transaction."""
         jobs = [job for job in jobs if job[0].running() or job[0].set_running_or_notify_cancel()]
         try:
             if self._is_stale:
@@ -117,7 +119,7 @@ class Writer:
             self._undone()
             if len(jobs) == 1:
                 _fail(jobs, problem)
-            else:  # one of them; the others are none the worse for it
+            else:  # it fails alone; the others are unaffected
                 for job in jobs:
                     self._turn([job])
             return
@@ -128,7 +130,7 @@ class Writer:
                 future.set_exception(refused)
 
     def _still(self) -> sqlite3.Error | None:
-        """Why nothing can be written yet, if so: known by making room, and by writing what is there already."""
+        """Why nothing can be written yet, or None: tested by allocating space and rewriting a constant value."""
         try:
             with whole(self._base):
                 self._base.execute("SAVEPOINT room")
@@ -141,7 +143,7 @@ class Writer:
         return None
 
     def _read(self, jobs: Sequence[Job], why: sqlite3.Error) -> None:
-        """Acts that only look. The others fail at their first row, before anything is thought of it."""
+        """Run operations in read-only mode. Those that write fail at their first row, before the state is changed."""
         self._base.execute("PRAGMA query_only = ON")
         for future, act in jobs:
             try:
@@ -153,7 +155,7 @@ class Writer:
         self._base.execute("PRAGMA query_only = OFF")
 
     def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
-        """What an act gives, or why it was refused before it changed anything."""
+        """The result of an operation, or the error by which it was rejected before changing anything."""
         before = self._base.total_changes
         try:
             return act(), None
@@ -163,7 +165,7 @@ class Writer:
             return None, problem
 
     def _undone(self) -> None:
-        """Nothing of this turn has happened: forget what was thought of it."""
+        """Undo the changes of this transaction to the state."""
         if self._base.in_transaction:
             self._base.execute("ROLLBACK")
         try:

@@ -1,1 +1,1 @@
-"""What every answer is made of: declared tables, a result that tells how it was made, and how both are set as text."""
+"""Results: declared tables, provenance, and their conversion to text, JSON, Markdown, LaTeX and HTML."""

@@ -1,4 +1,4 @@
-"""A table for one column of a paper: few estimates with intervals, and letters of significance."""
+"""A table for one column of a paper: few estimates with intervals, and significance letters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from custodes.answers.views import digits_of_column, parts, titled
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 
 MOST_ESTIMATES = 2
-"""Estimates with intervals that fit beside a label in one column of a two-column page."""
+"""Most estimates with intervals that fit next to a label in one column of a two-column page."""
 
 HEADING_WIDTH = 14
-"""Letters of a line of a heading."""
+"""Most letters in a line of a heading."""
 
 LETTERS = "group"
-"""The column of significance letters, where a table declares one."""
+"""The column of significance letters, if a table declares one."""
 
 
 def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:
@@ -32,9 +32,9 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
     table : Table
         The declaration of the table.
     frame : polars.DataFrame
-        Its rows.
+        Rows of the table.
     name : str
-        Its name, for the comment above each part.
+        Name of the table, for the comment above each part.
     estimates : sequence of str, default ()
         The columns of estimates; the significance letters are about the first one. Empty: the first essential columns
         with an interval, else the first essential numbers.
@@ -68,7 +68,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
         if has_letters and row[LETTERS]:
             texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
         cells = [*texts, *(value + interval for value, interval in values)]
-        # A line that starts with one of these would be read as an argument of the break before it.
+        # A line that starts with one of these would be read as an argument of the preceding line break.
         lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
     where = "".join(f", {column.name} {rows[column.name][0]}" for column in constant if rows.height)
     comments = [f"% {' '.join((title + where).split())}"]
@@ -96,7 +96,7 @@ def _heading(column: Column) -> str:
 
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
-    """An estimate and its interval in small type, without zeros before the point."""
+    """An estimate and its interval in small type, without leading zeros."""
     value = row[column.name]
     if value is None:
         return tex(UNDEFINED), ""
@@ -112,7 +112,7 @@ def _without_zero(text: str) -> str:
 
 
 def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> frozenset[int]:
-    """The rows whose letters no other row has and that come first, in each group of rows with equal labels."""
+    """The first row in each group of rows with equal labels, if no other row shares its letters."""
     return frozenset(_first_alone(rows.with_row_index("place"), within))
 
 

@@ -12,7 +12,7 @@ from custodes.answers.setting import HELP
 from custodes.arguments import declared
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
-"""Start of the sections that a docstring has itself."""
+"""Beginning of sections that a docstring already has."""
 
 FIRST: Mapping[str, str] = {
     "study": "Data, or what `read` takes: a path, a dataframe, 'demo', or a list of these.",

@@ -1,4 +1,4 @@
-"""A plain estimate of the time and memory of a question, from the size of the study alone."""
+"""Rough estimate of the time and memory of a question, from the size of the study."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from custodes.data.study import Study
 from custodes.memory import fits, memory, of_resamples
 
 START = (1.5, 200.0)
-"""CPU seconds and megabytes of the smallest study."""
+"""CPU seconds and megabytes for the smallest study."""
 PER_ROW = (1e-5, 1e-3)
-"""CPU seconds and megabytes of a row."""
+"""CPU seconds and megabytes per row."""
 PER_DRAW = (4e-8, 2e-6)
-"""CPU seconds and megabytes of an item in a resample, by rater and aspect."""
+"""CPU seconds and megabytes per item and resample, by rater and aspect."""
 REPLAY = 10
 """Draws that take as long as an item of a pair of systems in a replication."""
 PASSES = {
@@ -31,13 +31,12 @@ PASSES = {
     "combine": 5,
     "report": 10,
 }
-"""Question to its seconds, in seconds of a question that reads the data once."""
+"""Relative cost of questions; 1 for a question that reads the data once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """Order of magnitude of the CPU `seconds` and of the `megabytes` at the peak of a question, with the `sizes` of the
-    data that it reads."""
+    """Order of magnitude of the CPU `seconds` and peak `megabytes` of a question, with the `sizes` of its data."""
 
     question: str
     seconds: float
@@ -46,7 +45,7 @@ class Effort:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory of this machine is enough."""
+        """Whether the memory of this machine is sufficient."""
         return fits(self.megabytes * 1e6)
 
     def __str__(self) -> str:

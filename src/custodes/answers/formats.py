@@ -1,4 +1,4 @@
-"""Output formats: Markdown, LaTeX and HTML of views, the best value of a column in bold, and JSON in blocks of rows."""
+"""Views of a result for papers and pages: Markdown, LaTeX and HTML, with the best value of a column in bold."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 
 def markdown(views: Iterable[View]) -> str:
-    """Tables of GitHub's Markdown, one below the other."""
+    """Tables in GitHub's Markdown, one after the other."""
     tables = []
     for view in views:
         lines = [tuple(map(_md, view.labels)), tuple("---:" if number else "---" for number in view.numeric)]
@@ -65,11 +65,11 @@ def markdown(views: Iterable[View]) -> str:
 
 
 def latex(views: Iterable[View]) -> str:
-    """Tables of the package booktabs, one below the other."""
+    """Tables with the LaTeX package booktabs, one after the other."""
     tables = []
     for view in views:
         cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-        # A line that starts with one of these would be read as an argument of the break before it.
+        # A line that starts with one of these would be read as an argument of the preceding line break.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         columns = "".join("r" if number else "l" for number in view.numeric)
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
@@ -79,10 +79,10 @@ def latex(views: Iterable[View]) -> str:
 
 
 def html(views: Iterable[View]) -> str:
-    """Tables of HTML, one below the other, as a notebook shows them."""
+    """HTML tables, one after the other, as displayed in a notebook."""
     tables = []
     for view in views:
-        # Explicit, since the style sheet of a notebook sets all cells to the right.
+        # Explicit, since the style sheet of a notebook aligns all cells to the right.
         align = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
         head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
@@ -100,12 +100,12 @@ def html(views: Iterable[View]) -> str:
 
 
 def page(title: str, body: str) -> str:
-    """A whole page of HTML."""
+    """A complete HTML page."""
     return _PAGE.format(title=_plain(title), body=body)
 
 
 def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
-    """The rows with every cell made plain, and the best ones bold."""
+    """The rows with every cell converted to plain text, and the best ones bold."""
     for i, row in enumerate(view.rows):
         yield tuple(
             bold.format(plain(cell)) if (i, place) in view.best else plain(cell) for place, cell in enumerate(row)
@@ -113,7 +113,7 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
 
 
 def _md(text: str) -> str:
-    # A bracket that closes before another opens would make a link of a label.
+    # A bracket that closes before another opens could turn a label into a link.
     return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", escape_controls(" ".join(text.split())))
 
 
@@ -131,9 +131,9 @@ INDENT = b"  "
 
 
 def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Plain values as JSON with an indent of two, what is not a finite number as null; a frame is a list of its rows.
+    """Plain values as JSON with an indent of two, non-finite numbers as null; a frame is a list of its rows.
 
-    `margin` starts the lines of what it stands in.
+    `margin` is the line break with the indent of the enclosing value.
 
     >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']

@@ -1,4 +1,4 @@
-"""Results as tables in the terminal, with their essential columns, as wide as the screen."""
+"""Results as tables in the terminal: essential columns, fitted to its width."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ GAP = 2
 
 
 class Screen(Console):
-    """Standard output, which leaves it to `quiet_pipe` what happens when nobody reads on: Rich would exit with 1."""
+    """Standard output that leaves broken pipes to `quiet_pipe`; Rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Called where a write failed so."""
+        """Called after a write to a broken pipe."""
         raise
 
 
@@ -37,7 +37,7 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 
 
 def printed(result: Result) -> str:
-    """The essential tables of a result as text, as wide as the terminal (80 columns where there is none)."""
+    """The essential tables of a result as text with the width of the terminal (80 columns without one)."""
     text = StringIO()
     plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "highlight": False}
     print_result(result, Console(file=text, width=get_terminal_size().columns, **plain))
@@ -45,14 +45,14 @@ def printed(result: Result) -> str:
 
 
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
-    """The essential tables of a result (or the one that is named, whole) in lines of at most `width`."""
+    """The essential tables of a result (or a named one with all columns) in lines of at most `width`."""
     parts = [part for view in result.views(table) for part in _grids(view, width)]
     notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.told()]
     return Group(*parts, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
-    """A view as one table, or several below each other that repeat the leading labels, where one is too wide."""
+    """A view as one table, or as several that repeat the leading labels if one is too wide."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
     names, rows = map(escape_controls, view.header), [[escape_controls(cell) for cell in row] for row in view.rows]

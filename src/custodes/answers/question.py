@@ -1,4 +1,4 @@
-"""Asking: what every question of a study does with its arguments, and how its answer tells how it was made."""
+"""The decorator `question`: defaults, argument checks, documentation and provenance of every question."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion
 
 Rng = int | np.random.Generator | None
-"""A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
+"""A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
 
 UNRECORDED = ("rng", "progress")
-"""Arguments that change no number of an answer, or that its provenance has a field for."""
+"""Arguments that change no number of a result, or that have their own field in the provenance."""
 
 NOT_ENOUGH = "this question needs items, which counts do not hold; give the study itself"
 
@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Option(NamedTuple):
-    """An argument as a command line takes it: its type, its default, and what it means in a few words."""
+    """An argument on the command line: its type, default and short description."""
 
     name: str
     kind: Any
@@ -48,10 +48,10 @@ class Option(NamedTuple):
 
 
 def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make all arguments of a function show in `help`, and say what a command line must know.
+    """Document a function: all arguments in `help`, and the descriptions that the command line needs.
 
     `example`: a command line that calls it; `helps`: descriptions of its arguments (shared ones are in `HELP`).
-    Arguments of `**options: Unpack[...]` become arguments of their own, with their `DEFAULTS`.
+    Arguments of `**options: Unpack[...]` become arguments of the function, with their `DEFAULTS`.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -79,7 +79,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
 
 
 def _unknown(name: str, signature: inspect.Signature) -> str:
-    """What to write instead of an argument that a function does not have."""
+    """Message on an argument that a function does not have, with the correct form."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
             instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
@@ -89,7 +89,7 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
 
 
 def _asked_about(function: Callable[..., Any], about: Any) -> Any:
-    """What is asked about as its function takes it; what `read` takes, or a list of that, becomes a study."""
+    """The first argument of a question in the required form; sources, or a list of them, are read as a study."""
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
     if is_counts(about):
@@ -107,10 +107,10 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function that returns a result a question: documented, its answer tells how it was made.
+    """Make a function that returns a result a question: documented, and its result has a provenance.
 
-    `rng` reaches the function as the seed that is recorded, or as the caller's generator. The first argument is what is
-    asked about: a study, counts, or nothing.
+    `rng` is passed to the function as the recorded seed, or as the caller's generator. The first argument is the data:
+    a study, counts, or nothing.
     """
 
     def decorated(ask: Callable[P, R]) -> Callable[P, R]:
@@ -125,7 +125,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
             answer = ask(*args, **options)
             counts = about.origin if isinstance(about, OutcomeCounts) else None
-            # Of counts, what is compared was settled when they were counted.
+            # Counts were selected and tied when they were counted.
             untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
             origin = Provenance(
                 question=ask.__name__,
@@ -145,13 +145,13 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
 
 
 def _recorded(value: Any) -> Any:
-    """A value as a provenance keeps it: a path is text."""
+    """A value in the form that a provenance stores: paths become text."""
     return str(value) if isinstance(value, PurePath) else value
 
 
 def options_of(function: Any) -> list[Option]:
-    """The keyword arguments of a function but for its progress, with what they mean: by `documented`, by `HELP`, or by
-    the section `Parameters` of its docstring."""
+    """The keyword arguments of a function except progress, with descriptions from `documented`, `HELP`, or the section
+    `Parameters` of its docstring."""
     kinds, sections = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
     docs = {part.arg_name: " ".join((part.description or "").split()) for part in sections}
     helps = {**HELP, **docs, **getattr(function, "helps", {})}
@@ -178,7 +178,7 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
 
 
 def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> None:
-    """Raise OptionError for an argument that has no effect, if it is not as by default; `why` it would not."""
+    """Raise OptionError for an argument that differs from its default but has no effect; `why` explains it."""
     defaults = inspect.signature(function).parameters
     for name, value in values.items():
         if value != defaults[name].default:
@@ -186,7 +186,8 @@ def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> Non
 
 
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
-    """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
+    """The source of random numbers, and the seed to record (None for the caller's own generator, which cannot be
+    replayed)."""
     rng = seed_or_generator("rng", rng)
     if isinstance(rng, np.random.Generator):
         return rng, None
@@ -196,7 +197,7 @@ def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """What an answer was made with."""
+    """Versions of Python and of the libraries used."""
     return {
         "custodes": version("custodes"),
         "numpy": np.__version__,

@@ -1,4 +1,4 @@
-"""Results tell how they were made: declared tables, notes on what is undefined or left out, a provenance."""
+"""Results: declared tables, notes on undefined or excluded values, and a provenance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from custodes.errors import CustodesError, OptionError, listed, shown, suggestio
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result was made: enough to print as one line and to make it again. `counted`: of counts, how these were."""
+    """How a result was computed: printed as one line, and sufficient to repeat it. `counted`: how counts were made."""
 
     question: str
     study: str
@@ -46,9 +46,9 @@ class Provenance:
         return escape_controls(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
-        """Ask the same question of the same study (or counts) again, with the same options and seed.
+        """Repeat the question on the same study (or counts) with the same options and seed.
 
-        Raises `OptionError` where the caller's own generator made the result: nobody can draw from it again.
+        Raises `OptionError` if the result was computed with the caller's own generator, which cannot be repeated.
         """
         if self.seed is None:
             raise OptionError(
@@ -59,7 +59,7 @@ class Provenance:
 
 
 MOST_PICTURES = 4
-"""A notebook shows the main picture of so many aspects."""
+"""Most aspects with a main chart in a notebook."""
 
 NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
-    """Make a class of declared tables a result: frozen, its fields given by name."""
+    """Make a class with declared tables a result: frozen, with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
     tables = {each.name: each.metadata[TABLE] for each in fields(frozen_class) if TABLE in each.metadata}  # type: ignore[arg-type]
     frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
@@ -78,16 +78,16 @@ def result(cls: type[T]) -> type[T]:
 
 @result
 class Result:
-    """What every question returns: its tables are the fields that are declared as one, the first is the main table."""
+    """Base class of all results: tables are its declared fields, the first one is the main table."""
 
     provenance: Provenance = field(default=NOT_SENT)
     notes: tuple[Note, ...] = ()
 
     PICTURE: ClassVar[str] = ""
-    """The function of `custodes.plots` that draws the main picture."""
+    """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """The column of labels that the rows of its tables start with, where a table does not say otherwise."""
+    """The first column of labels of its tables, unless a table declares another."""
 
     @classmethod
     @cache
@@ -102,7 +102,7 @@ class Result:
 
     @checked
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
-        """One table, by default the main one, as a Polars frame (`.to_pandas()` makes it pandas)."""
+        """A table, by default the main one, as a Polars frame (`.to_pandas()` converts it)."""
         tables = self.tables()
         name = next(iter(tables)) if table is None else table
         if name not in tables:
@@ -114,7 +114,7 @@ class Result:
 
     @checked
     def views(self, table: str | None = None) -> Iterator[View]:
-        """The essential tables as text, or every column of the one that is named."""
+        """The essential tables as text, or all columns of a named one."""
         for name in self.declared() if table is None else [table]:
             frame, declaration = self.to_frame(name), self.declared()[name]
             if table is not None:
@@ -124,25 +124,24 @@ class Result:
                 yield from views(declaration, rows, name, left_out=frame.height - rows.height)
 
     def told(self) -> Iterator[str]:
-        """The notes as sentences for a reader."""
+        """The notes as sentences."""
         return (note.message for note in joined(self.notes))
 
     def signed(self, provenance: Provenance) -> Self:
-        """The same with its provenance."""
+        """The result with its provenance."""
         return replace(self, provenance=provenance)
 
     @property
     def status(self) -> int:
-        """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong, 3 where neither
-        can be said; 2 is bad input."""
+        """Exit status of the command line: 0 success, 1 problems found, 3 inconclusive (2 is invalid input)."""
         return 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
+        """Everything as plain values, as written by the command line: provenance, notes, tables as lists of rows."""
         return self.told_whole() | {name: table.to_dicts() for name, table in self.tables().items()}
 
     def told_whole(self) -> dict[str, Any]:
-        """The same with its tables as frames."""
+        """The same as `to_dict`, with tables as frames."""
         provenance = _plain(self.provenance)
         if not self.provenance.counted:
             del provenance["counted"]
@@ -155,7 +154,7 @@ class Result:
 
     @classmethod
     def part(cls, label: str = "", **data: TableData) -> dict[str, pl.DataFrame]:
-        """The tables of one aspect (or target), each from its columns or its rows (see `Table.frame`); other declared
+        """The tables of one aspect (or target), each from its columns or rows (see `Table.frame`); other declared
         tables are empty.
 
         Raises
@@ -172,12 +171,12 @@ class Result:
 
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
-        """The tables of all parts below each other, and each note once."""
+        """The tables of all parts concatenated, with each note once."""
         whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
         return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
 
     def to_markdown(self, table: str | None = None) -> str:
-        """The essential tables (or the one that is named, whole) in Markdown: intervals in brackets, best in bold."""
+        """The essential tables (or a named one with all columns) in Markdown: intervals in brackets, best in bold."""
         return formats.markdown(self.views(table))
 
     @checked
@@ -220,7 +219,7 @@ class Result:
         return compact_latex(declaration, rows, name, estimates) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
-        """The same as a small page, with the notes and how the result was made."""
+        """The tables as a small HTML page, with the notes and the provenance."""
         return formats.page(f"{self.provenance.question}: {self.provenance.study}", self._html(table))
 
     def _html(self, table: str | None = None) -> str:
@@ -229,11 +228,11 @@ class Result:
         return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
 
     def _repr_html_(self) -> str:
-        """HTML for a notebook: the main picture of each aspect as SVG, the essential tables, the notes."""
+        """HTML for a notebook: the main chart of each aspect as SVG, the essential tables, the notes."""
         return "\n".join([*self._pictures(), self._html()])
 
     def _pictures(self) -> Iterator[str]:
-        """The main picture of each aspect as SVG; none where it cannot be drawn."""
+        """The main chart of each aspect as SVG; none if it cannot be drawn."""
         if not self.PICTURE:
             return
         by_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
@@ -243,15 +242,15 @@ class Result:
             with suppress(CustodesError):
                 chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
                 svg = chart._repr_mimebundle_().get("image/svg+xml", "")
-                # The pictures of a page must not share the names of their parts.
+                # The charts of a page must not share ids.
                 yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode())}-", svg)
 
     def plot(self, **options: Any) -> Any:
-        """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
+        """The main chart as an Altair chart; `options` are those of the function of `custodes.plots` that draws it.
 
-        A notebook shows it as SVG, without a network connection.
+        A notebook displays it as SVG, without a network connection.
 
-        Raises `OptionError` where a result has no picture, or its picture no such option.
+        Raises `OptionError` if the result has no chart, or its chart no such option.
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
@@ -266,7 +265,7 @@ class Result:
         return checked(picture)(self, **options)
 
     def __str__(self) -> str:
-        """The essential tables and the notes as text, as wide as the terminal."""
+        """The essential tables and the notes as text with the width of the terminal."""
         from custodes.answers.printing import printed
 
         return printed(self)
@@ -277,11 +276,11 @@ class Result:
 
 
 def _text(value: Any) -> str:
-    """A value of an option in a line: several side by side."""
+    """A value of an option in one line, separated by commas if there are several."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
-        # What is itself in several parts has commas of its own.
+        # Entries with several parts contain commas.
         return ("; " if any(", " in str(part) for part in value) else ", ").join(map(str, value))
     return str(value)
 
@@ -299,5 +298,5 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain_value(part) for name, part in value.items()}
     if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()  # a name of bytes that are no UTF-8; JSON holds text
+        return value.encode(errors="backslashreplace").decode()  # a file name that is not UTF-8; JSON holds text only
     return [_plain_value(part) for part in value] if isinstance(value, tuple | list) else value

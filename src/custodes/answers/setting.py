@@ -1,4 +1,4 @@
-"""The arguments that questions share: what is compared, how scores become preferences, and what each may be."""
+"""Arguments shared by questions: selection of data, rules for preferences, and their allowed values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from custodes.data.patterns import Patterns
 from custodes.errors import OptionError, suggestion
 
 NONE = "none"
-"""The metric of who uses people alone."""
+"""The value of `metrics` for using annotators only."""
 Ties = float | Literal["exact", "calibrated"]
 
 
 class Selection(TypedDict, total=False):
-    """The arguments that every question takes: what is compared.
+    """The selection arguments of every question.
 
-    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
+    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; annotators are the
     raters of kind human).
     """
 
@@ -32,11 +32,11 @@ class Selection(TypedDict, total=False):
 
 
 class Setting(Selection, total=False):
-    """The arguments of questions about preferences: a `Selection`, and how scores become preferences.
+    """The arguments of questions on preferences: a `Selection`, and the rules that turn scores into preferences.
 
-    aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
-    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
-    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    aggregate: several annotators are combined by 'mean' (of score differences) or 'vote'. human_ties: human scores tie
+    up to this difference (default: exactly). ties: metric scores tie 'exact', up to a number, or 'calibrated'. orders:
+    verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
     """
 
     aggregate: Aggregate
@@ -105,5 +105,5 @@ def settings(options: Setting) -> Setting:
 
 
 def selection_of(options: Mapping[str, Any]) -> Selection:
-    """The part of a setting that says what is compared."""
+    """The selection arguments of a setting."""
     return {name: options[name] for name in Selection.__annotations__ if name in options}  # type: ignore[return-value]

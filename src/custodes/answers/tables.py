@@ -1,11 +1,9 @@
-"""Tables declared once: a column says its name, kind and meaning; frames, views, files and pages follow from it.
+"""Declared tables: a column declares name, kind and description; frames, views, files and pages follow from these.
 
 class Agreement(Result):
     metrics: pl.DataFrame = table(
-        "one row per metric",
-        label("metric", "its name"),
-        count("n", "comparisons that people and metric both have", essential=False),
-        score("kendall", "Kendall's tau-b", interval=True, best="high"),
+        "one row per metric", label("metric", "name of the metric"), count("n", "comparisons rated by annotators and
+        metric", essential=False), score("kendall", "Kendall's tau-b", interval=True, best="high"),
     )
 """
 
@@ -35,7 +33,7 @@ probability."""
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
-"""The range in the label of a column without a unit: papers and pages write parts of a whole in per cent beside it."""
+"""Range in the label of a column without a unit; papers and pages write proportions in per cent."""
 
 TYPES: Mapping[Kind, Any] = {
     "label": pl.String,
@@ -44,19 +42,19 @@ TYPES: Mapping[Kind, Any] = {
     "flag": pl.Boolean,
     "count": pl.Int64,
 }
-"""The type of a column by its kind; all others are numbers."""
+"""Types of columns by kind; all others are floats."""
 
 TABLE = "table"
-"""Where the declaration of a field of a result is kept."""
+"""Metadata key of the declaration in a field of a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column, or three: with `interval` its ends stand beside it (`x_low`, `x_high`), with `sd` its standard
-    deviation over replications (`x_sd`).
+    """One column, or three: with `interval` its bounds follow (`x_low`, `x_high`), with `sd` its standard deviation
+    over replications (`x_sd`).
 
-    `label`: what a page calls it. `unit`: of its numbers. `essential`: shown before the reader asks for more. `best`:
-    which end is the better one, where there is one.
+    `label`: its heading on pages. `unit`: unit of its numbers. `essential`: displayed by default. `best`: which end is
+    better, if any.
     """
 
     name: str
@@ -82,7 +80,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether it stands to the right."""
+        """Whether the column is numeric, and aligned to the right."""
         return self.kind not in ("label", "letters", "labels", "flag")
 
 
@@ -98,7 +96,7 @@ def column(
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
-    """Declare a column; its label is its name with blanks unless it has one of its own, and ends with the unit."""
+    """Declare a column; its label is its name with blanks unless another one is given, followed by the unit."""
     unit = unit or (POINTS if kind == POINTS else "")
     words = label or name[0].upper() + name[1:].replace("_", " ")
     words += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
@@ -133,20 +131,22 @@ UNRELIABLE = labels(
     "Interval unreliable",
     essential=False,
 )
-"""Declared last in a table, it marks the intervals of the columns that it names."""
+"""Declared last in a table, it names the columns whose intervals are unreliable."""
 
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
-"""The content of a table: its columns, or its rows one by one."""
+"""The data of a table: its columns, or its rows."""
 
 AT_THRESHOLD = "at the threshold"
-"""The note of a decision that the Monte Carlo error of its probability leaves open; it counts as undecided."""
+"""Note of a decision that is uncertain because of the Monte Carlo error of its probability; it counts as undecided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A table as text, for a terminal, a paper or a page: `header` has the names of the columns, `labels` what a paper
-    calls them (none: the same), `numeric` columns stand to the right, `best` holds the (row, column) of the best
-    values, `more` says what is not shown."""
+    """A table as text, for a terminal, a paper or a page.
+
+    `header` has the names of the columns, `labels` their headings in papers (empty: the same); `numeric` columns are
+    aligned to the right; `best` holds the (row, column) of the best values; `more` states what is not displayed.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -163,10 +163,12 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A declared table: `by` is the column of labels that every row starts with ('' for none, None: as its result has
-    it), `essential` tables are shown unless another is named, rows are shown by `order`, the highest first; `rows`
-    picks those that matter from the whole result, `compact` names the estimates of its compact form, and `view` sets
-    the table in another way."""
+    """A declared table.
+
+    `by` is the first column of labels of every row ('' for none, None: that of the result); `essential` tables are
+    displayed by default; rows are sorted by `order`, the highest first; `rows` selects the most relevant rows from the
+    whole result; `compact` names the estimates of the compact form; `view` is an alternative display.
+    """
 
     doc: str
     columns: tuple[Column, ...]
@@ -185,26 +187,26 @@ class Table:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The names of the columns that are numbers, without the ends of their intervals."""
+        """Names of numeric columns, without interval bounds."""
         return tuple(column.name for column in self.columns if column.is_number)
 
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
-        """A frame of the declared columns.
+        """A frame with the declared columns.
 
         Parameters
         ----------
         data : mapping or iterable of mappings
-            Column name to an array, a sequence or a single value, which is repeated; or one mapping for each row. NaN
+            Column name to an array, a sequence or a single value, which is repeated; or one mapping per row. NaN
             becomes null. Without data the frame is empty.
         by : str
             The label of all rows, in the column `by` of the table.
         name : str
-            What messages call the table.
+            Name of the table in messages.
 
         Raises
         ------
         ValueError
-            Where `data` lacks a declared column, or has one that is not declared.
+            If `data` lacks a declared column, or has an undeclared one.
         """
         if not isinstance(data, Mapping):
             rows = list(data)
@@ -228,7 +230,7 @@ class Table:
 
 
 def table(doc: str, *columns: Column, **more: Any) -> Any:
-    """Declare a field of a result as a table; see `Table` for what else may be said of it."""
+    """Declare a field of a result as a table; `more` are fields of `Table`."""
     return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
 
 
@@ -251,14 +253,14 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
 def with_interval(
     name: str, draws: Floats, confidence: float, *, clusters: int, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
-    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval from the others,
-    which are resamples of so many clusters; `bounds` of what is estimated."""
+    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with interval bounds from the resamples (other rows) of
+    `n_units` clusters; `bounds` are those of the statistic."""
     low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
-    """The mean over replications as a column, with their standard deviation (undefined for one)."""
+    """The mean over replications as a column, with their standard deviation (undefined for a single one)."""
     return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 

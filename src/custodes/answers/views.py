@@ -13,13 +13,13 @@ from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, es
 HUGE = 1e6
 
 DIGITS, WITH_SPREAD = 3, 2
-"""Digits behind the point of a number alone, and of one with its interval or standard deviation."""
+"""Decimals of a number alone, and of one with its interval or standard deviation."""
 
 
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
-    """The views of a frame of a declared table: of its essential columns, or of `every` one.
+    """The views of a frame of a declared table: of its essential columns, or of all if `every`.
 
-    `left_out` rows are counted as not shown. A column without any value is shown only on request.
+    `left_out` is the number of rows not displayed. A column without values is displayed only on request.
     """
     if table.view is not None and not every:
         yield from table.view(frame)
@@ -45,19 +45,19 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
 
 
 def titled(title: str, part: str) -> str:
-    """A title that names the aspect, where there is one."""
+    """A title with the aspect, if there is one."""
     return f"{title} ({part})" if part else title
 
 
 def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
-    """The rows of each aspect (or target), one unnamed part where there is none."""
+    """The rows of each aspect (or target); one unnamed part without aspects."""
     if not by or frame.is_empty():
         return [("", frame)]
     return [(str(part), rows) for (part,), rows in frame.group_by(by, maintain_order=True)]
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
-    """Digits behind the point of all numbers of a column, at least `least` where it has no intervals."""
+    """Decimals of all numbers of a column, at least `least` if it has no intervals."""
     if column.kind == "p" or not column.is_number:
         return 0
     has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
@@ -65,7 +65,7 @@ def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) ->
 
 
 def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
-    """A value as text, with its interval in brackets, or behind ± its standard deviation over replications."""
+    """A value as text, with its interval in brackets, or with ± its standard deviation over replications."""
     value = row[column.name]
     if value is None:
         return UNDEFINED
@@ -84,12 +84,12 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
 
 
 def marked(row: Mapping[str, Any], column: Column) -> bool:
-    """Whether the row says that the interval of this column is unreliable, where it has one."""
+    """Whether the row marks the interval of this column as unreliable."""
     return column.name in (row.get(UNRELIABLE.name) or ()) and row[f"{column.name}_low"] is not None
 
 
 def number(value: float | None, *, digits: int) -> str:
-    """In fixed notation, as long as that can be read.
+    """A number in fixed notation if readable.
 
     >>> number(0.1234, digits=2), number(3.0, digits=0), number(2e7, digits=0), number(None, digits=2)
     ('0.12', '3', '2e+07', '–')
@@ -100,16 +100,16 @@ def number(value: float | None, *, digits: int) -> str:
 
 
 def _is_shown(column: Column, values: pl.Series) -> bool:
-    """Whether a view of essential columns holds this one.
+    """Whether a view of essential columns displays this column.
 
-    Undefined labels, intervals and values with a better end are shown: a missing column would hide them.
+    Undefined labels, intervals and values with a better end are displayed, to show that they are undefined.
     """
     reported = not column.is_number or column.interval or bool(column.best)
     return column.essential and (reported or bool(values.count()))
 
 
 def _best(rows: pl.DataFrame, columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
-    """The places of the best value of each column that has a better end."""
+    """Positions of the best value of each column that has a better end."""
     for place, column in enumerate(columns):
         if column.best and rows.height > 1 and rows[column.name].count():
             values = rows[column.name]

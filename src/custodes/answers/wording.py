@@ -1,4 +1,4 @@
-"""Numbers and lists as a reader meets them."""
+"""Formatting of numbers and lists for readers."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 
 UNDEFINED = "–"
 MARK = "?"
-"""Behind an interval that is unreliable."""
+"""Mark of an unreliable interval."""
 
 FLAG = {True: "yes", False: "no"}
 
 
 BETWEEN_BOUNDS = re.compile(r"(?<=[\d%]), (?=(over |under )?[−+\d.]+\u00a0?%?\])")
-"""Between the bounds of an interval."""
+"""The separator between the bounds of an interval."""
 
 NOISE = 1e-9
-"""Sizes below it are what is left of 0 after floating-point arithmetic."""
+"""Smaller absolute values are 0 up to floating-point error."""
 
 MOST_DIGITS = 9
 
 SMALLEST_P = 0.001
-"""A p-value is not told more exactly than this."""
+"""Smallest p-value that is printed exactly."""
 
 
 def digits_of(low: float | None, high: float | None, *, least: int) -> int:
-    """How many digits behind the point show two significant digits of the width of an interval, and `least`.
+    """Number of decimals that shows two significant digits of the width of an interval, at least `least`.
 
-    A width that is what rounding left of none says nothing.
+    A width that is only rounding error is ignored.
 
     >>> digits_of(0.2, 0.8, least=2), digits_of(0.41, 0.45, least=2), digits_of(0.00011, 0.00014, least=2)
     (2, 3, 6)
@@ -42,7 +42,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
 
 
 def _width(low: float | None, high: float | None) -> float | None:
-    """The width of an interval; None where it has none, or only what rounding left."""
+    """The width of an interval; None without an interval, or if the width is a rounding error."""
     if low is None or high is None:
         return None
     width = float(f"{high - low:.3g}")
@@ -50,7 +50,7 @@ def _width(low: float | None, high: float | None) -> float | None:
 
 
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
-    """How many digits behind the point all numbers of a column have.
+    """Number of decimals of all numbers of a column.
 
     Two significant digits of the narrowest interval, but at most one digit more than the median interval needs, and at
     least `least` (1 where a number is at least 10, 0 where one is at least 1000). Whole numbers have none. One more
@@ -86,7 +86,7 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
 
 
 def decimal(value: float, digits: int) -> str:
-    """A number with so many digits behind the point, or with two significant ones where it would read as 0.
+    """A number with this many decimals, or with two significant digits if it would be displayed as 0.
 
     >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
     ('0.13', '0.00012', '0.00')
@@ -102,7 +102,7 @@ def _zero_without_sign(text: str) -> str:
 
 
 def _behind(size: float, least: int) -> int:
-    """Digits behind the point that show two significant digits of a size above 0."""
+    """Number of decimals that shows two significant digits of a positive size."""
     return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
 
 
@@ -118,7 +118,7 @@ def number(value: float | None, *, digits: int = 2) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value, without the 0 before the point that all of them share.
+    """A p-value without the leading 0.
 
     >>> p_value(0.0400), p_value(0.0002), p_value(1.0)
     ('.040', '≤ .001', '1.000')
@@ -139,7 +139,7 @@ def p_equals(value: float | None) -> str:
 
 
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
-    """A number of a row with its interval, which stands in `x_low` and `x_high`; see `interval`.
+    """A number of a row with its interval from `x_low` and `x_high`; see `interval`.
 
     >>> with_ends({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
     '0.40 [0.30, 0.50]'
@@ -148,7 +148,7 @@ def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
 
 
 def percent(value: float | None, *, digits: int = 2) -> str:
-    """A share in per cent, with two digits fewer than the share; what would be rounded to 0 or 100 is not.
+    """A proportion in per cent, with two digits fewer than the proportion; never rounded to 0 or 100 unless exact.
 
     >>> percent(0.997), percent(0.25), percent(0.2512, digits=3), percent(-1e-17)
     ('over 99 %', '25 %', '25.1 %', '0 %')
@@ -165,7 +165,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text for a page that wraps lines: numbers keep their per cent signs, intervals and p-values are not broken.
+    """A text for pages with line breaks: none within a percentage, an interval or a p-value.
 
     >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
     True
@@ -186,8 +186,8 @@ def interval(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, where there is one, as `write(number, digits=)` writes it: at least so many `digits`,
-    and as many as show two significant digits of the interval's width.
+    """A number with its interval, if it has one, formatted by `write(number, digits=)` with at least `digits`, and
+    enough to show two significant digits of the interval's width.
 
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
@@ -205,7 +205,7 @@ def estimate_text(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, where there is one, each with so many `digits`.
+    """A number with its interval, if there is one, each with `digits` decimals.
 
     >>> estimate_text(0.0004, -0.3, 0.3, digits=2), estimate_text(0.4, 0.0004, 0.8, digits=2)
     ('0.00 [−0.30, 0.30]', '0.40 [0.00040, 0.80]')
@@ -213,14 +213,14 @@ def estimate_text(
     if value is None or low is None or high is None:
         return write(value, digits=digits)
     numbers = (value, low, high)
-    if low < 0 < high:  # a number that reads as 0 does not deceive here
+    if low < 0 < high:  # an estimate may be displayed as 0 here
         numbers = (round(value, digits), round(low, digits), round(high, digits))
     value_, low_, high_ = (write(each, digits=digits) for each in numbers)
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:
-    """A list for a sentence, the rest counted.
+    """A list for a sentence, with the number of omitted names.
 
     >>> names(["a", "b", "c"]), names(["a", "b", "c"], limit=2)
     ('a, b and c', 'a, b and 1 more')
@@ -264,7 +264,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def sentence(message: str) -> str:
-    """A message as a sentence of a text.
+    """A message as a full sentence.
 
     >>> sentence("two systems only"), sentence("Is it a distance?")
     ('Two systems only.', 'Is it a distance?')

@@ -1,1 +1,1 @@
-"""A better metric: existing ones scaled, weighted and chosen by what people said."""
+"""Combined metrics: existing metrics scaled, selected and weighted to agree with human judgments."""

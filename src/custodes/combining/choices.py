@@ -1,9 +1,10 @@
-"""What choices go by: how methods score on folds that they have not seen, each fit shared by all that may use it.
+"""Inner cross-validation for the choice between methods, with each fit shared by all choices that can use it.
 
-The choice for an outer fold must not see it: its inner folds are the other outer folds. What is learnt without the
-folds j and k serves the choice for k, by what it scores on j, and that for j: ten fits of each method for five folds,
-where fresh inner folds in each training part take 25. For the model of all outputs the inner folds are the outer ones,
-and what was learnt without each is known.
+The choice for an outer fold must not use it: its inner folds are the other outer folds. A model fitted without the
+folds j and k serves the choice for k, by its score on j, and that for j: ten fits of each method for five folds instead
+of 25 with separate inner folds. For the model of all outputs the inner folds are the outer ones, whose fits exist
+already.
+
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from custodes.stats.learning.objective import objective
 def in_pairs(
     of: Task, terms: Terms, folds: Sequence[Ints], among: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[tuple[int, int], Scores]:
-    """By repeat and fold: what methods score on each of the other folds, fitted without both."""
+    """By repeat and fold: scores of methods on each of the other folds, fitted without both."""
     numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
     jobs = [(repeat, *pair) for repeat, folds_out in enumerate(numbers) for pair in combinations(folds_out, 2)]
     parts = []
@@ -54,8 +55,9 @@ def of_all(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """What methods score on each fold (items, systems), fitted without it: `outer_predictions` (items, systems) by
-    name; other methods are fitted here."""
+    """Scores of methods on each fold (items, systems), fitted without it. `outer_predictions` (items, systems) by name
+    are reused; other methods are fitted here.
+    """
     wanting = [method for method in among if method.name not in outer_predictions and not method.mean_of]
     predicted = {method.name: np.full(of.human.size, np.nan) for method in wanting}
     predicted |= {name: scores.ravel() for name, scores in outer_predictions.items()}
@@ -71,12 +73,12 @@ def of_all(
 def _scores(
     of: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
 ) -> dict[str, float]:
-    """What predictions of some outputs (flat) score there, by the name of the method."""
+    """Scores of predictions for some outputs (flat), by the name of the method."""
     measure = objective(terms.objective, of.human.ravel()[cells], items=cells // len(of.design.systems))
     means = with_means(among, predicted)
     return dict(zip(means, measure(np.stack(list(means.values()))).tolist(), strict=True))
 
 
 def _by_name(scores: Sequence[Mapping[str, float]], among: Sequence[Method]) -> dict[str, Floats]:
-    """The scores on several folds, by the name of the method (folds,)."""
+    """Scores on several folds, by the name of the method (folds,)."""
     return {method.name: np.array([one[method.name] for one in scores]) for method in among}

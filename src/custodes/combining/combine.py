@@ -1,4 +1,4 @@
-"""Which weighing of the metrics follows people best, and how well, on data it has not seen?"""
+"""Combination of metrics: fit to human ratings and evaluation on held-out data."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
-"""The rule of the note of a target of which nothing can be learnt."""
+"""Code of the note on a target from which nothing can be learned."""
 
 
 @result
 class Combine(Result):
-    """Ways of combining metrics. `model` is the combination, fitted on everything by the first method, and `held_out`
-    the ratings of every method for outputs that it had not seen (of the first repeat), both of the first target. See
-    `combine`."""
+    """Combinations of metrics. `model`: the combination by the first method, fitted to all data; `held_out`: ratings of
+    held-out outputs by each method (first repeat); both for the first target. See `combine`.
+    """
 
     BY, PICTURE = "target", "method_comparison"
 
@@ -173,7 +173,7 @@ class Combine(Result):
     held_out: Ratings
 
     def signed(self, provenance: Provenance) -> Self:
-        """The same with its provenance, which the model file tells, too."""
+        """A copy with its provenance, which is also stored in the model."""
         model = self.model.signed(provenance.digest, str(provenance), provenance.options.get("group"))
         return replace(super().signed(provenance), model=model)
 
@@ -247,7 +247,7 @@ def combine(
         resamples=resamples,
     )
     if terms.folds != "item":
-        ignored: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
+        ignored: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored |= {"unseen": unseen} if unseen == "all" else {}
         refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored)
     if selection.get("aspect") is not None:
@@ -261,7 +261,7 @@ def combine(
     for target_name in targets:
         aspects_of(target_name, chosen.aspects)
     generator = np.random.default_rng(rng)
-    # Each target draws as if it were asked alone.
+    # The random draws of a target do not depend on the other targets.
     sources = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
     several = len(targets) > 1
 
@@ -273,7 +273,7 @@ def combine(
         except CustodesError as error:
             return error
 
-    # threadpoolctl lets one thread set the limit at a time: this one, before those of the pool.
+    # threadpoolctl lets one thread set the limit at a time: set it here, before the threads of the pool.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         if several:
@@ -304,7 +304,7 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
 
 
 def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
-    """One target: everything tried, and the model of the first method."""
+    """Result for one target: evaluation of all methods, and the model of the first one."""
     terms.check(of)
     price, notes = costs_of(of, terms.costs)
     fresh = deepcopy(rng)
@@ -347,7 +347,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
 def _notes(
     trial: Trial, formula: Formula, base: Method, scales: Normalisation, repeats: Sequence[Floats]
 ) -> list[Note]:
-    """What a reader of this fit must know; `repeats` are the scores of every repeat (folds, methods)."""
+    """Notes on a fit; `repeats`: scores of each repeat (folds, methods)."""
     of, terms = trial.of, trial.terms
     first = terms.methods[0].name
     turned = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
@@ -382,7 +382,8 @@ def _notes(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
         ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
         (
-            # Methods that say nothing on some folds are scored on the others, which are not those of other methods.
+            # Methods without predictions on some folds are scored on the others, so their folds differ from those of
+            # other methods.
             "undefined-folds",
             sum(lost.values()),
             f"{terms.objective} undefined in folds where predictions are constant; scored on the other folds:"
@@ -399,7 +400,7 @@ def _notes(
 
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
-    """The metrics whose scores do not keep to their declared scale, with the share of those beyond it."""
+    """Metrics with scores outside their declared scale, with the proportion of such scores."""
     rated = of.rows(np.flatnonzero(of.rated))
     with np.errstate(invalid="ignore"):
         beyond = ((rated < scales.low) | (rated > scales.high)).sum(axis=0)

@@ -1,4 +1,4 @@
-"""A combined metric as a readable file, and what it says of new scores."""
+"""A combined metric as a readable file, and its application to new scores."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ NAME = "combined"
 
 
 class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A metric of the combination: its raw scores are turned so that higher is better, clipped to `low` to `high`
-    (after turning), scaled to [0, 1], and weighted; `fill` stands in for a missing value. `scale` says where the bounds
-    come from, `importance` the share of the trees' gain."""
+    """A metric of the combination: its raw scores are oriented so that higher is better, clipped to `low` to `high`
+    (after orientation), scaled to [0, 1], and weighted; `fill` replaces a missing value. `scale`: source of the bounds;
+    `importance`: proportion of the trees' gain.
+    """
 
     metric: str
     aspect: str
@@ -56,7 +57,7 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return name_of(self.metric, self.aspect)
 
     def fault(self) -> str:
-        """Why this must not be used, or nothing."""
+        """Reason why the values are invalid, else ''."""
         faults = {
             f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
             f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
@@ -68,7 +69,7 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
-    """The best single metric on training data, as a model file names it."""
+    """The best single metric on training data, in the form of the model file."""
     (best,) = BEST.fit(training).used
     return {
         "metric": of.metrics.raters[best],
@@ -78,16 +79,16 @@ def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
 
 
 class _Head(msgspec.Struct):
-    """What every version of the file has."""
+    """Fields of every version of the file."""
 
     format: str = ""
     version: int = 0
 
 
 class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A combined metric: save it, load it elsewhere, and score outputs of which its metrics are known.
+    """A combined metric: save it, load it elsewhere, and score outputs for which its metrics are available.
 
-    `digest` covers everything but `name`, which is what the metric is called in ratings.
+    `digest` covers everything except `name`, the name of the metric in ratings.
     """
 
     format: str
@@ -115,7 +116,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         objective: str,
         validation: Mapping[str, Any],
     ) -> CombinedMetric:
-        """The combination of a formula learnt from a task, unsigned; it keeps the metrics that matter to it."""
+        """The combination of a fitted formula, unsigned, with only the metrics that affect it."""
         n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
         importance = np.broadcast_to(formula.importance, n)
@@ -151,7 +152,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
-        """The same, telling of which study it was made (by its digest), of which groups of its items, and how."""
+        """A copy with the digest of its study, the groups of items used, and the date."""
         of = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
         model = msgspec.structs.replace(self, provenance={**of, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
@@ -161,16 +162,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return digest(content)
 
     def save(self, path: str | Path) -> Path:
-        """Write the file, whole or not at all; raises `OptionError` where it cannot be written."""
+        """Write the file atomically; raises `OptionError` if it cannot be written."""
         return write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
     @classmethod
     def load(cls, path: str | Path) -> CombinedMetric:
-        """Read a file that `save` wrote; nothing in it is ever executed.
+        """Read a file written by `save`; nothing in it is executed.
 
-        Raises `InputError` with the reason: no such file, another format or a newer version, a value that is missing,
-        of the wrong kind or not finite, trees that are none, a metric named twice, or anything but the name changed by
-        hand.
+        Raises `InputError` with the reason: no such file, another format or a newer version, a missing, invalid or
+        infinite value, invalid trees, a repeated metric, or a manual change of anything but the name.
+
         """
         where = Path(argument("path", path, str | Path))
         check_exists(where)
@@ -189,7 +190,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return model
 
     def _fault(self) -> str:
-        """Why this must not be used, or nothing."""
+        """Reason why the file is invalid, else ''."""
         labels = [column.label for column in self.columns]
         faults = {
             f"unknown method {self.method!r}; allowed: {', '.join(METHODS)}": self.method not in METHODS,
@@ -212,12 +213,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return fault
 
     def _reach(self) -> float:
-        """No rating is larger: metrics are scaled to [0, 1], and trees are of single precision."""
+        """Upper bound of the absolute ratings: metrics are scaled to [0, 1], and trees have single precision."""
         weights = sum(abs(column.weight) for column in self.columns)
         return weights + abs(self.intercept) + abs(self.share) * LARGEST_PREDICTION
 
     def predict(self, scores: Floats) -> Floats:
-        """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
+        """Ratings from scores (rows, columns) oriented so that higher is better; NaN = missing."""
         scales = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
@@ -226,7 +227,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return self._formula().predict(scales.apply(scores))
 
     def _numbers(self, name: str) -> Floats:
-        """A field of every column."""
+        """Values of a field for all columns."""
         return np.array([getattr(column, name) for column in self.columns])
 
     def _formula(self) -> Formula:
@@ -241,11 +242,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @checked
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
-        """Ratings of every output by the combined metric: a long table that every reader takes, and notes.
+        """Ratings of all outputs by the combined metric: a long table accepted by every reader, and notes.
 
-        `name` is what the metric is called (default: that of the file). An output that no metric scored gets no rating
-        and is counted; some missing scores are filled as in training, and counted, as are scores beyond the bounds.
-        Raises `InputError` where a metric of the combination is not in the study.
+        `name` is the name of the metric in the table (default: that of the file). Outputs without any metric score get
+        no rating and are counted; other missing scores are filled as in training and counted, as are scores outside the
+        bounds. Raises `InputError` if a metric of the combination is not in the study.
+
 
         >>> import custodes as cu
         >>> study = cu.read("demo")
@@ -274,9 +276,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return ratings, tuple(self.notes_on(study, rows, items))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
-        """Scores (items * systems, columns) of a study, turned by what the file says of their direction.
+        """Scores (items * systems, columns) of a study, oriented by the directions in the model file.
 
-        Raises `InputError` where a metric of the combination is not in the study.
+        Raises `InputError` if a metric of the combination is not in the study.
         """
         column_scores = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
         missing = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
@@ -296,8 +298,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def notes_on(self, study: Study, rows: Floats, items: Sequence[str]) -> list[Note]:
-        """What is left out, filled and clipped when outputs of a study with these scores (outputs, columns) are rated;
-        and whether the combination was fitted on these items of this very study."""
+        """Notes on outputs of these scores (outputs, columns) that are excluded, filled or clipped, and on ratings of
+        items to which the combination was fitted.
+        """
         scored = np.isfinite(rows).any(axis=1)
         without, rows = int((~scored).sum()), rows[scored]
         fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
@@ -331,13 +334,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def _learnt_from(self, study: Study, items: Sequence[str]) -> bool:
-        """Whether any of these items of the study of the fit was of the groups that it was fitted on."""
+        """Whether any of these items was used in the fit: same study and same groups."""
         group = self.provenance.get("group")
         return group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)
 
 
 def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:
-    """A metric's scores (items, systems) in its own units, None where it has none here."""
+    """Scores (items, systems) of a metric in its own units, None if it has none here."""
     direction = study.raters.direction
     if metric not in direction:
         return None
@@ -346,7 +349,7 @@ def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], sys
 
 
 def _tells_single(validation: Mapping[str, Any]) -> bool:
-    """Whether a model file names the best single metric as `single_of` does, if it says anything of it."""
+    """Whether a model file describes the best single metric as `single_of` does, or not at all."""
     single = validation.get("single")
     kinds = {"metric": str, "aspect": str, "higher_is_better": bool}
     return single is None or (
@@ -356,6 +359,6 @@ def _tells_single(validation: Mapping[str, Any]) -> bool:
     )
 
 
-# Made here and not on first use: types looked up by several threads at once can crash the process.
+# Created at import, not on first use: concurrent first lookups by several threads can crash the process.
 _HEAD = msgspec.json.Decoder(_Head)
 _MODEL = msgspec.json.Decoder(CombinedMetric)

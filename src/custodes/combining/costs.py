@@ -1,4 +1,4 @@
-"""What metrics cost, and the path of score against cost."""
+"""Costs of metrics, and the path of score against cost."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from custodes.stats.learning import selection
 STEPS = 15
 
 Costs = Mapping[str, float] | str
-"""By metric, or a table `metric, cost` (or `rater, cost`, as `score` writes it)."""
+"""Costs by metric, or a table `metric, cost` (or `rater, cost`, as written by `score`)."""
 
 
 def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
-    """The cost of each metric (metrics,): as given, from a table `metric, cost`, or from the raters files where these
-    have a positive one for each, in one unit; else 1 each. Notes say where those of raters files were of no use.
+    """Costs (metrics,): as given, from a table `metric, cost`, or from the raters files if these have a positive cost
+    for each metric, in one unit; else 1 each. Notes explain why costs of raters files were not used.
 
-    Raises `InputError` or `OptionError` for a metric without a cost, an unknown one, a cost that is not positive, or
-    a table of unlike units.
+    Raises `InputError` or `OptionError` for a metric without a cost, an unknown metric, a cost that is not positive, or
+    a table with different units.
+
     """
     if costs is None:
         frame = of.study.raters.only(of.metrics.raters).frame
@@ -80,16 +81,16 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
 
 def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
-    """Which metrics have their costs in which unit; empty where all have one."""
+    """Metrics by the unit of their cost, for a message; empty if all units are equal."""
     rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
     return "; ".join(f"{unit or 'no unit said'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
 def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
-    """Metrics in the order of held-out gain per cost (ridge regression), and what each further one buys.
+    """Metrics in the order of held-out gain per cost (ridge regression), with the score after each added metric.
 
-    The order comes from all data; the score at each step is what paths chosen without the held-out fold reach for as
-    much money.
+    The order is determined on all data; the score of each step is that of paths selected without the held-out fold,
+    within the same cost.
     """
     of, fold = trial.of, trial.folds[0]
     rows = np.flatnonzero((fold >= 0).ravel())

@@ -1,4 +1,4 @@
-"""Does the gain over the best single metric hold on items, systems and data sets that were not learnt from?"""
+"""Generalisation: gain over the best single metric on items, systems and data sets that were not used in training."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from custodes.stats.learning.unseen import Moves, Over
 
 ITEMS, SYSTEMS = "items", "systems"
 GROUPS = {"dataset": "data sets", "group": "groups"}
-"""Columns of the items file whose values are held out, and what they are called."""
+"""Held-out columns of the items file, with their names in messages."""
 
 GAIN, NO_GAIN = "gain", "no gain"
 
 LEAST_SYSTEMS = 4
-"""Fewer systems tell nothing of others."""
+"""Minimum number of systems for generalisation to other systems."""
 
 MOST_FOLDS = 20
-"""So many times systems are held out, several at once where there are more of them."""
+"""Maximum number of folds of systems; with more systems, several are held out together."""
 
 
 def conclusion(low: float) -> str | None:
-    """What the lower end of the interval of a gain says; nothing where there is none."""
+    """Conclusion from the lower end of the interval of a gain; None without an interval."""
     return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
 
 
 def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> tuple[dict[str, Any], list[Note]]:
-    """The gain of every method on unseen items, and of those that `unseen` names on unseen systems and data sets."""
+    """Gain of all methods on unseen items, and of the methods selected by `unseen` on unseen systems and data sets."""
     terms, others = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not others:
         return {}, []
@@ -81,11 +81,12 @@ def _rows(
     folds: tuple[int, int],
     confidence: float,
 ) -> dict[str, Any]:
-    """What methods reach where something was not seen, a row for each.
+    """Table rows of the methods for one type of held-out unit.
 
-    `moves` are those of each method and, last, of the best single metric; `seen` (methods,) the same comparisons by
-    models that had seen other items of it; `over` what the interval lets vary, and `n` how many of these there are;
-    `folds` how often items, and how often systems or data sets were held out.
+    `moves`: statistics of each method and, last, of the best single metric; `seen` (methods,): the same comparisons by
+    models fitted to other items of the unit; `over`: resampled units of the interval, and `n` their number; `folds`:
+    numbers of folds over items, and over systems or data sets.
+
     """
     m = len(methods)
     gain = moves.minus(np.arange(m), np.full(m, m))
@@ -107,7 +108,7 @@ def _rows(
 def _systems(
     trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
-    """Every output compared by models that have seen neither its item nor its system; or why not."""
+    """Comparisons of outputs by models fitted without their item and their system; or the reason why not."""
     of = trial.of
     rated = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
@@ -141,7 +142,7 @@ def _systems(
 def _groups(
     column: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
-    """Every data set (or group) by models that have seen no item of it; or why not."""
+    """Comparisons within data sets (or groups) by models fitted without their items; or the reason why not."""
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
     present = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
@@ -157,7 +158,7 @@ def _groups(
     fits = fitted(of, trial.terms, every, parts, rng=rng, progress=progress, desc=f"unseen {name}")
     for part, fit in zip(parts, fits, strict=True):
         predicted.reshape(len(every), -1)[:, part.held] = fit.predicted
-    # Folds of items part what is compared here, too, so that the comparisons are the same.
+    # Comparisons are restricted to folds of items here too, so that they are the same.
     used = [(group >= 0) & (fold >= 0) for fold in trial.folds]
     design: dict[str, Any] = {
         "within": [
@@ -180,5 +181,5 @@ def _groups(
 
 
 def _alike(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether two labellings part items in the same way."""
+    """Whether two labellings define the same partition of the items."""
     return len(set(zip(a, b, strict=True))) == len(set(a)) == len(set(b))

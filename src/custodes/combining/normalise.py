@@ -1,4 +1,4 @@
-"""Metrics on one scale: clipped to [low, high] and scaled to [0, 1], 1 being the best."""
+"""Normalisation of metrics: clipped to [low, high] and scaled to [0, 1], 1 being the best."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 
 LEAST_USED = 0.05
-"""Scores that use less of a known scale than this are given on another one (BLEU as .31 instead of 31)."""
+"""Minimum proportion of a known scale that scores must cover; otherwise they are on another scale (BLEU .31 instead of
+31)."""
 
-_ROUNDING = 1e-6  # of a scale's width by which a score may miss it: a BERTScore of 1.0000001, in single precision
+_ROUNDING = 1e-6  # tolerance relative to the scale's width: single precision can give a BERTScore of 1.0000001
 
 
 class KnownScale(NamedTuple):
-    """The scale on which a metric is usually given; an infinite bound does not exist.
+    """Usual scale of a metric; an infinite bound means no bound.
 
     `pattern` is a glob for the first words of the metric's name in lower case, words separated by one space.
     """
@@ -37,8 +38,8 @@ class KnownScale(NamedTuple):
 
 
 KNOWN = (
-    # A metric given on several scales has a row for each, all in one direction; the first that holds the scores counts.
-    # Without a finite scale the row still tells the direction.
+    # A metric with several scales has a row for each, all in one direction; the first that contains the scores is used.
+    # A row without a finite scale still gives the direction.
     #
     # Overlap of words and characters
     KnownScale("bleu", 0, 100, True),  # sacrebleu
@@ -47,7 +48,7 @@ KNOWN = (
     KnownScale("bleu[1-4]", 0, 1, True),
     KnownScale("sacrebleu", 0, 100, True),
     KnownScale("spbleu", 0, 100, True),  # sacrebleu, tokenizer of Flores
-    KnownScale("f200spbleu", 0, 100, True),  # the same as it was called at WMT23
+    KnownScale("f200spbleu", 0, 100, True),  # its name at WMT23
     KnownScale("chrf*", 0, 100, True),  # sacrebleu, also chrF++
     KnownScale("chrf*", 0, 1, True),  # Popović 2015; NLTK
     KnownScale("rouge*", 0, 1, True),  # Lin 2004; rouge-score
@@ -98,9 +99,9 @@ KNOWN = (
     KnownScale("questeval", 0, 1, True),  # Scialom et al. 2021
     KnownScale("alignscore", 0, 1, True),  # Zha et al. 2023: a probability
     KnownScale("summaqa", 0, 1, True),  # Scialom et al. 2019: an F-score or a probability
-    KnownScale("qa eval em", 0, 1, True),  # Deutsch et al. 2021: share of answers
+    KnownScale("qa eval em", 0, 1, True),  # Deutsch et al. 2021: proportion of answers
     KnownScale("qa eval f1", 0, 1, True),
-    KnownScale("blanc", -1, 1, True),  # Vasilyev et al. 2020: a difference of two shares
+    KnownScale("blanc", -1, 1, True),  # Vasilyev et al. 2020: a difference of two proportions
     KnownScale("s3", -inf, inf, True),  # Peyrard et al. 2017: a regression
     # Language models
     KnownScale("bartscore", -inf, 0, True),  # Yuan et al. 2021: mean log-probability of a token
@@ -116,9 +117,9 @@ KNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """Limits of p metrics, higher being better: `low` and `high` (p,), NaN where a metric had no score.
+    """Limits of p metrics, oriented so that higher is better: `low` and `high` (p,), NaN for a metric without scores.
 
-    `source` says of each where they come from.
+    `source`: origin of each metric's limits.
     """
 
     low: Floats
@@ -134,7 +135,7 @@ class Normalisation:
     def apply(self, x: Floats) -> Floats:
         """Clip and scale x (rows, p) -> (rows, p) in [0, 1].
 
-        NaN where x is NaN or the metric has no limits; 0.5, which says nothing, where low and high are equal.
+        NaN if x is NaN or the metric has no limits; 0.5, an uninformative value, if low and high are equal.
 
         >>> by = Normalisation(low=np.array([0.0, 3.0]), high=np.array([100.0, 3.0]), source=("known", "fitted"))
         >>> by.apply(np.array([[25.0, 3.0], [120.0, 4.0], [np.nan, np.nan]])).tolist()
@@ -152,11 +153,11 @@ def normalisation(
     directions: Sequence[float] | Floats,
     declared: Mapping[str, tuple[float, float]],
 ) -> Normalisation:
-    """Find the limits of each metric from the training part alone: x (rows, p), already times the direction.
+    """Limits of each metric from the training part alone: x (rows, p), already multiplied by the direction.
 
     `directions` (p,) are 1 (higher is better) or -1; `declared` gives (low, high) in the metric's own units. A declared
-    scale counts first; else the first known scale that holds all scores, if they use a twentieth of it; else the least
-    and the largest score. NaN limits where a metric has no score. OptionError where a declared scale is none.
+    scale has priority; else the first known scale that contains all scores, if they cover a twentieth of it; else the
+    minimum and maximum. NaN limits for a metric without scores. OptionError for an invalid declared scale.
 
     >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
     >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]
@@ -178,11 +179,11 @@ def normalisation(
 
 
 def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats | None = None) -> list[str]:
-    """Name the metrics whose direction (1 or -1) is against the known one.
+    """Metrics whose direction (1 or -1) contradicts the known one.
 
-    With their scores x (rows, p), already times the direction, a metric that the file itself turned is understood: it
-    is known by scores that lie on average outside the known scale and inside its mirror image (MetricX from -25 to 0,
-    as WMT gives it, where higher is better).
+    With their scores x (rows, p), already multiplied by the direction, a metric that the file itself has negated is
+    recognised: its scores lie on average outside the known scale and inside its mirror image (MetricX from -25 to 0, as
+    published by WMT, where higher is better).
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
@@ -196,9 +197,9 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     ]
 
 
-@lru_cache(maxsize=4096)  # every fold asks again
+@lru_cache(maxsize=4096)  # each fold calls it again
 def known_scales(name: str) -> tuple[KnownScale, ...]:
-    """The rows of `KNOWN` for a metric, by the first words of its name; what stands before a slash is left out.
+    """Rows of `KNOWN` for a metric, by the first words of its name; text before a slash is ignored.
 
     >>> known_scales("Unbabel/XCOMET-XL")
     (KnownScale(pattern='xcomet', low=0, high=1, higher_is_better=True),)
@@ -209,7 +210,7 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
 
 
 def _mirrored(scales: Sequence[KnownScale], raw: Floats) -> bool:
-    """Whether the scores as the file gives them (no NaN) are those of a known scale times -1."""
+    """Whether the raw scores (no NaN) are on a known scale times -1."""
     if not len(raw):
         return False
     low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw.mean())
@@ -230,7 +231,7 @@ def _found(name: str, scores: Floats) -> _Limits:
 
 
 def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:
-    """The scale with the better end on top."""
+    """The scale, oriented so that higher is better."""
     return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0
 
 

@@ -1,4 +1,4 @@
-"""The tables of a fit: methods side by side, whom they favour, what they are made of, where they fail."""
+"""Tables of a fit: comparison of methods, favoritism, weights, and agreement by group."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
 
 REFITS = 100
-"""Bootstrap refits behind the intervals of weights."""
+"""Bootstrap refits for the intervals of weights."""
 
 
 def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any]:
-    """The methods side by side; `repeats` are the scores of every repeat (folds, methods)."""
+    """Comparison of the methods; `repeats`: scores of each repeat (folds, methods)."""
     data: dict[str, Any] = {"method": trial.methods}
     for name in STATISTICS:
         data |= with_interval(
@@ -40,7 +40,7 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
-    """Differences of the objective between methods, from the same folds."""
+    """Differences in the objective between methods, on the same folds."""
     first, second = np.triu_indices(len(trial.methods), 1)
     gap = trial.moves.minus(first, second)
     low, high = gap.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
@@ -54,7 +54,7 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
 
 
 def group_columns(trial: Trial) -> dict[str, Any]:
-    """The objective within each group of items, where there are groups: where does a combination fail?"""
+    """Objective within each group of items, if there are groups."""
     rated, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
     inside = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
     parts = {
@@ -79,21 +79,21 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 
 
 def held_out_ratings(trial: Trial) -> Ratings:
-    """The predictions of the first repeat as ratings, a rater a method."""
+    """Predictions of the first repeat as ratings, with one rater per method."""
     named_scores = zip(trial.methods, trial.predicted[0], strict=True)
     frame = pl.concat([_long(trial.of, name, scores) for name, scores in named_scores])
     return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
 def _long(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
-    """Scores (items, systems) as rows."""
+    """Scores (items, systems) as table rows."""
     items, systems = np.nonzero(np.isfinite(scores))
     labels = {"item": [of.design.items[i] for i in items], "system": [of.design.systems[k] for k in systems]}
     return pl.DataFrame({**labels, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
-    """Does a combination favour a system when it errs? From the held-out ratings, beside its accuracy."""
+    """Favoritism and pairwise accuracy of the held-out ratings."""
     of, terms = trial.of, trial.terms
     reason = (
         "folds='system': the systems of an item are predicted by different models, so they are not compared"
@@ -121,9 +121,9 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
 def weight_columns(
     trial: Trial, formula: Formula, base: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Weights of normalised metrics (trees alone: importances), with intervals from refits on resampled clusters.
+    """Weights of normalised metrics (only trees: importances), with intervals from refits on resampled clusters.
 
-    Shares of the gain are never below 0 and grow with copies of rows, so resampling says nothing of them.
+    Importances are never negative and increase with repeated rows, so a bootstrap gives them no valid interval.
     """
     weights = formula.importance if base.family == "importances" else formula.weights
     refits = min(trial.terms.resamples, REFITS) if base.refits else 0
@@ -143,7 +143,7 @@ def weight_columns(
 
 
 def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
-    """The steps of pruning of the saved model, where it was pruned."""
+    """Steps of pruning of the saved model, if it was pruned."""
     return {
         "step": np.arange(1, len(formula.pruned) + 1),
         "metrics": [len(step.columns) for step in formula.pruned],

@@ -1,4 +1,4 @@
-"""Task: people's ratings of one target beside the metrics that are to predict them, and how to hold parts out."""
+"""Task of combining: human ratings of one target, the metrics that predict them, and held-out folds."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ SAMPLED = "outputs-sampled"
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is to be predicted from what: `human` (items, systems) people's ratings of the target, NaN where not
-    `rated`, and the `metrics` that are to predict them, the `directions` (metrics,) of their raw scores, and their
-    `declared` bounds by name. `verdicts` says that people gave preferences, of which the share of wins minus losses
-    within the item is the rating. The study is selected."""
+    """Target and predictors: `human` (items, systems) ratings of the target, NaN unless `rated`; the `metrics` that
+    predict them, with the `directions` (metrics,) of their raw scores and their `declared` bounds by name. `verdicts`:
+    the human judgments are preferences, and the rating is the proportion of wins minus losses within the item. Rows of
+    the study are already selected.
+    """
 
     study: Study
     target: str
@@ -65,16 +66,17 @@ class Task:
         return self.metrics.design
 
     def rows(self, where: NDArray[np.intp]) -> Floats:
-        """The scores of some outputs, flat as in `human.ravel()` -> (outputs, metrics)."""
+        """Scores of some outputs, flat as in `human.ravel()` -> (outputs, metrics)."""
         return self.metrics.scores.reshape(len(self.metrics.names), -1)[:, where].T
 
 
 def task(chosen: Study, target: str | None) -> Task:
-    """What of a selected study is to be predicted from what.
+    """Target and predictors of a selected study.
 
     target: an aspect, or 'mean:A,B' for the mean of several (None: the only one). Metrics that rate another aspect are
-    not among the predictors. Raises `OptionError` for an unknown or missing target, `InputError` where nothing can be
-    learnt: no varying metric, constant people, too few items.
+    not predictors. Raises `OptionError` for an unknown or missing target, `InputError` if nothing can be learned: no
+    varying metric, constant human ratings, too few items.
+
     """
     aspects = aspects_of(target, chosen.aspects)
     if set(aspects) != set(chosen.aspects):
@@ -163,7 +165,7 @@ def task(chosen: Study, target: str | None) -> Task:
 
 
 def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
-    """Some of the judges."""
+    """A selection of the raters."""
 
     def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(values[i] for i in places)
@@ -201,12 +203,12 @@ def sampled(of: Task, rng: np.random.Generator) -> Task:
 
 
 def aspect_of(target: str) -> str:
-    """The aspect that a prediction of a target rates: none for a mean."""
+    """Aspect rated by predictions of a target: none for a mean."""
     return "" if target.startswith(MEAN) else target
 
 
 def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
-    """The aspects that a target speaks of; raises `OptionError` for one that is not known."""
+    """Aspects of a target; raises `OptionError` for an unknown one."""
     if target is None:
         if len(aspects) != 1:
             raise OptionError(
@@ -230,7 +232,7 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
-    """People's ratings (items, systems), and whether they come from verdicts."""
+    """Human ratings (items, systems), and whether they come from verdicts."""
     people = {who.rater_aspects[i]: who.scores[i] for i, kind in enumerate(who.kinds) if kind != METRIC}
     missing = [aspect for aspect in aspects if aspect not in people]
     if not missing:
@@ -261,8 +263,9 @@ def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple
 
 
 def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Folds (items, systems) of every repeat, -1 where not used: whole items at random ('item'), one system, data set
-    or group at a time, or as a file `item, fold` says."""
+    """Folds (items, systems) of every repeat, -1 where not used: random whole items ('item'), one system, data set or
+    group at a time, or the folds of a file `item, fold`.
+    """
     design = of.design
     if by == "item":
         units = np.repeat(design.units, of.rated.sum(axis=1))
@@ -317,8 +320,8 @@ def _from_file(design: Design, path: str) -> tuple[str, ...]:
 def keyed(
     path: str, key: str, column: str, read: Callable[..., pl.Series], *, other: str = "", beside: Sequence[str] = ()
 ) -> tuple[pl.DataFrame, str]:
-    """What a column of a table says of each key, and what messages call the table; `other`: a name that the column of
-    keys may have too; `beside`: columns of text that are read with it, '' where there are none."""
+    """Values of a table column by key, and the name of the table in messages; `other`: alternative name of the key
+    column; `beside`: text columns that are also read, '' if missing."""
     table = load_table(Path(path))
     columns = table.frame.columns
     frame = table.frame.rename({other: key}) if other in columns and key not in columns else table.frame

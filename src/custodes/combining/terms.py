@@ -1,4 +1,4 @@
-"""How methods are fitted and judged, whatever the target."""
+"""Settings of fitting and evaluating methods, independent of the target."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from custodes.errors import OptionError
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 Unseen = Literal["fast", "all", "none"]
-"""Which methods are tried on systems and data sets that they have not seen."""
+"""Methods tested on unseen systems and data sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """How methods are fitted and judged, whatever the target; see `combine`."""
+    """Settings of fitting and evaluating methods, independent of the target; see `combine`."""
 
     methods: tuple[Method, ...]
     objective: Objective
@@ -44,7 +44,7 @@ class Terms:
                 at_least(name, getattr(self, name), least)
 
     def check(self, of: Task) -> None:
-        """Raise `OptionError` where they make no sense of a task."""
+        """Raise `OptionError` for settings that do not fit a task."""
         if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
             raise OptionError(
                 "objective='accuracy' compares outputs of an item, and annotators rated one of each; "

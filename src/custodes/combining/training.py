@@ -1,4 +1,4 @@
-"""Training of methods on a part of the outputs, and their predictions for the others."""
+"""Fits of methods on training parts, and their predictions of held-out outputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 
 Scores = Mapping[str, Floats]
-"""What methods score on inner folds that they have not seen, by name (folds,)."""
+"""Scores of methods on held-out inner folds, by name (folds,)."""
 
 
 def training_data(
     of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
 ) -> tuple[Normalisation, TrainingData]:
-    """The scales fitted on a training part (items, systems), and what methods learn from; `inner` may be empty."""
+    """Scales fitted to a training part (items, systems), and the training data of methods; `inner` may be empty."""
     rows = np.flatnonzero((train & of.rated).ravel())
     x, items = of.rows(rows), rows // len(of.design.systems)
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
@@ -42,8 +42,9 @@ def training_data(
 
 
 class Part(NamedTuple):
-    """What methods learn from and predict: `train` (items, systems), the outputs `held` (flat) and `inner`, as in
-    `training_data`; `label` seeds the generator of the part."""
+    """A split: `train` (items, systems), the outputs `held` out (flat), and `inner` as in `training_data`; `label`
+    seeds the generator of the split.
+    """
 
     label: str
     train: NDArray[np.bool_]
@@ -57,8 +58,9 @@ def without(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})
 
 
 class Fits(NamedTuple):
-    """Methods fitted on one part: the `seconds` of each fit and the number of metrics `used` (methods,), and what they
-    predict of the outputs held out (methods, outputs)."""
+    """Methods fitted on one part: the `seconds` of each fit, the number of metrics `used` (methods,), and predictions
+    of the held-out outputs (methods, outputs).
+    """
 
     seconds: Floats
     used: Ints
@@ -75,7 +77,7 @@ def fitted(
     progress: Progress,
     desc: str,
 ) -> list[Fits]:
-    """Fit every method on every part, and predict what the part holds out."""
+    """Fit every method on every part, and predict its held-out outputs."""
 
     def fit(part: Part, rng: np.random.Generator) -> Fits:
         scales, training = training_data(of, terms, part.train, rng, part.inner)

@@ -1,4 +1,4 @@
-"""Honest validation: every method learns on a training part alone and is scored on what was held out."""
+"""Cross-validation: every method is fitted to a training part and scored on held-out data."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ STATISTICS: dict[str, heldout.ResampledStatistic] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What methods said of outputs that they had not seen: `predicted` (repeats, methods, items, systems), and the best
-    single metric, chosen in training: `single` (repeats, items, systems); `folds` (items, systems) of every repeat, -1
-    where not used; the mean `seconds` and number of metrics `used` of the fits (methods,); `times` (B, clusters) how
-    often each is in a resample, the data first; `inner` what the model of all outputs is chosen by."""
+    """Held-out predictions of methods, `predicted` (repeats, methods, items, systems), and of the best single metric,
+    selected in training, `single` (repeats, items, systems); `folds` (items, systems) of every repeat, -1 where not
+    used; the mean `seconds` and number of metrics `used` of the fits (methods,); `times` (B, clusters) bootstrap
+    weights, row 0 the data; `inner` scores for the choices of the model of all outputs.
+    """
 
     of: Task
     terms: Terms
@@ -50,16 +51,16 @@ class Trial:
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters are resampled."""
+        """Number of resampled clusters."""
         return len(self.times[0])
 
     @property
     def methods(self) -> list[str]:
-        """The names of the methods."""
+        """Names of the methods."""
         return [method.name for method in self.terms.methods]
 
     def scores(self, statistic: str = "") -> Floats:
-        """A statistic (by default the objective), averaged over folds and repeats, in all resamples -> (B, methods)."""
+        """A statistic (default: the objective), averaged over folds and repeats, in all resamples -> (B, methods)."""
         draws = [
             heldout.heldout(
                 STATISTICS[statistic or self.terms.objective],
@@ -75,25 +76,25 @@ class Trial:
 
     @cached_property
     def jobs(self) -> list[tuple[int, int]]:
-        """Every fold of every repeat."""
+        """All folds of all repeats, as pairs of positions."""
         return jobs_of(self.folds)
 
     @property
     def n_folds(self) -> int:
-        """The folds of a repeat."""
+        """Number of folds of a repeat."""
         return len(self.jobs) // len(self.folds)
 
     @cached_property
     def moves(self) -> Moves:
-        """The objective of every method and, last, of the best single metric, and what moves it."""
+        """Objective of each method and, last, of the best single metric, with its influence values."""
         both = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.compared(both[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds)
 
     def compared(
         self, predicted: Iterable[Floats], model: Ints, *, within: Sequence[NDArray[Any]], block: Sequence[NDArray[Any]]
     ) -> Moves:
-        """The objective of predictions (repeats, m, models, items, systems), its mean over repeats, and what moves it;
-        `model`, `within` and `block` as in `moves`, the latter two of every repeat, -1 where not used."""
+        """Mean objective over repeats of predictions (repeats, m, models, items, systems), with its influence values;
+        `model`, `within` and `block` as in `moves`, the latter two for every repeat, -1 where not used."""
         return Moves.mean(
             [
                 moves(
@@ -111,7 +112,7 @@ class Trial:
         )
 
     def repeat_scores(self) -> list[Floats]:
-        """The objective in each fold, repeat by repeat: (folds, methods), NaN where it does not exist."""
+        """Objective in each fold by repeat: (folds, methods), NaN if undefined."""
         point = replace(self, times=self.times[:1])
         return [
             np.concatenate(
@@ -125,7 +126,7 @@ class Trial:
 
 
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
-    """Every method fitted without each fold."""
+    """Fit every method without each fold."""
     outputs = of.human.size * (3 + len(terms.methods))
     check_memory("repeats", terms.repeats, float(terms.repeats) * outputs)
     at_first = deepcopy(rng)
@@ -135,7 +136,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
     among = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
-    (aside,) = rng.spawn(1)  # that one of them chooses changes no number of the others
+    (aside,) = rng.spawn(1)  # so that choices of one method do not change the others
     of_items = terms.folds == "item"
     inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
 
@@ -147,7 +148,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     outer_predictions = (
         {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
     )
-    # The model depends on neither the kind of the folds nor their repeats.
+    # The model depends on neither the type of the folds nor their repeats.
     dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
     return Trial(
         of=of,
@@ -163,5 +164,5 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
 
 
 def jobs_of(folds: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
-    """Every fold of every repeat."""
+    """All folds of all repeats, as pairs of positions."""
     return [(r, int(f)) for r, fold in enumerate(folds) for f in np.unique(fold[fold >= 0])]

@@ -1,4 +1,4 @@
-"""Does a combined metric hold on another data set: is it ahead of the best single metric there?"""
+"""Validation of a combined metric on another data set, compared with the best single metric."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from custodes.stats.learning.unseen import Moves, moves
 COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
 
 ELSEWHERE = 0.95
-"""Share of scores beyond the bounds of the model from which a metric is on another scale."""
+"""Minimum proportion of scores outside the bounds of the model for which a metric counts as on another scale."""
 
 Scales = Literal["model", "data"]
 
@@ -47,7 +47,7 @@ Rename = Mapping[str, str] | Sequence[str] | None
 
 @result
 class Validate(Result):
-    """A combined metric on data that it was not fitted on. See `validate`."""
+    """A combined metric on data that were not used in its fit. See `validate`."""
 
     comparison: pl.DataFrame = table(
         "Agreement of the combined metric and of single ones, on the outputs rated by annotators and all of these.",
@@ -141,7 +141,7 @@ def validate(
 
 
 def _renamed(study: Study, rename: Rename) -> Study:
-    """Raters by the names that the model has for them."""
+    """The study with raters renamed to the names in the model."""
     if not rename:
         return study
     directions = study.raters.direction
@@ -177,7 +177,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
-    """What people rated here that the model is to predict: aspects, or the mean that it was fitted to."""
+    """Human ratings that the model can be compared with: aspects, or the mean of its fit."""
     patterns: Patterns = selection.get("aspect")
     chosen = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
@@ -195,7 +195,7 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
 
 
 class _Rival(NamedTuple):
-    """A single metric: its part, its name, and its scores (items, systems), higher is better."""
+    """A single metric: its role, its name, and its scores (items, systems), higher is better."""
 
     part: str
     name: str
@@ -249,7 +249,7 @@ def _validated(
 
 
 def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
-    """Refuse a metric whose scores (outputs, columns) are on another scale than in the model."""
+    """Raise an error for a metric whose scores (outputs, columns) are on another scale than in the model."""
     for column, scores in zip(combined.columns, rows.T, strict=True):
         finite = scores[np.isfinite(scores)]
         if not len(finite):
@@ -269,7 +269,7 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
 
 
 def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
-    """Scores (outputs, columns) moved so that what they span here is what the model expects."""
+    """Scores (outputs, columns) rescaled so that their range here becomes the range in the model."""
     here = scaling(rows)
     low, high = np.fmax(np.nanmin(rows, axis=0), here.low), np.fmin(np.nanmax(rows, axis=0), here.high)
     there = np.array([(column.low, column.high) for column in combined.columns]).T
@@ -278,7 +278,7 @@ def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
 
 
 def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
-    """The best single metric where the model was fitted, if it is known and here, and the best one here; why not."""
+    """The best single metric of the fit, if known and present, and the best one here; or the reason why not."""
     rivals, reason = [], ""
     single = combined.validation.get("single")
     if not isinstance(single, dict):
@@ -336,7 +336,7 @@ def _comparison(
 
 
 def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, confidence: float) -> dict[str, Any]:
-    """A row for each rival, over items, and over systems as well where there are enough."""
+    """Gains over each rival, over items, and also over systems if there are enough."""
     used = np.isfinite(human)
     others = np.arange(1, len(rivals) + 1)
     gain = compared.minus(np.zeros_like(others), others)

@@ -1,1 +1,1 @@
-"""Verbs of the command line that are no plain question of a study: one file each."""
+"""Commands that are not questions of a study, one file each."""

@@ -1,4 +1,4 @@
-"""The verbs `annotate`: a study of people's answers made, looked at, tried, served."""
+"""The command `annotate`: create, check, simulate and serve annotation studies."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def new(
     reading: Reading = READING,
     **options: Any,
 ) -> None:
-    """Make an annotation study from texts: one file with all texts and the order of all questions.
+    """Create an annotation study from texts: one file with all texts and the order of all questions.
 
-    Texts are rows of item, system, text, or item with outputs by system; with context, image, source where there are.
+    Texts are rows of item, system, text, or of item and outputs by system; context, image and source are optional.
     References are kept for metrics and not displayed.
+
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
     """
@@ -84,13 +85,13 @@ def new(
 
 
 def told(place: Path, *, after: int = 0) -> None:
-    """What was noted of a study, after the first so many notes."""
+    """Print the notes on a study, except the first `after`."""
     for note in dict.fromkeys(notes(place)[after:]):
         tell(f"note: {note}")
 
 
 def notes(place: Path) -> list[str]:
-    """What was noted of a study."""
+    """Notes on a study."""
     from custodes.annotate.study_status import notes_of
 
     return notes_of(place)

@@ -1,4 +1,4 @@
-"""The verbs of a study's owner: who is invited, how it stands, when it ends, what comes out."""
+"""Commands for the owner of a study: invitations, status, stop, and export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 
 @contextmanager
 def held(study: Path) -> Iterator[Service]:
-    """The study, which nobody serves now."""
+    """The study, opened; an error if it is being served."""
     from custodes.annotate.service import Service
 
     with Service.open(study, threaded=False) as service:
@@ -46,7 +46,7 @@ def invite(
         Parameter(name=["--output", "-o"], help="File of the links (.csv; keep it secret) (default: printed)."),
     ] = None,
 ) -> None:
-    """Make one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
+    """Create one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
 
     While a study is served, its owner's page makes them.
 
@@ -147,7 +147,7 @@ def reconcile(
 ) -> int:
     """Compare a platform's list of completion codes with a study: whom to pay, and which claims are wrong.
 
-    Exit status 1 where a code is not the person's, or somebody is missing. The study may be served meanwhile.
+    Exit status 1 if a code belongs to another annotator, or an annotator is missing. The study may be served meanwhile.
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
@@ -163,7 +163,7 @@ def backup(
 ) -> None:
     """Copy a study, also while it is served. The copy can be served.
 
-    It takes the place of an earlier copy of the same study, and of nothing else.
+    It replaces an earlier copy of the same study, and no other file.
 
     Example: `custodes annotate backup study.db -o copy.db`
     """
@@ -191,4 +191,4 @@ def export(
 
 
 OWNER = (invite, status, stop, reopen, exclude, forget, reconcile, backup, export)
-"""In the order of a study."""
+"""Commands in the order of their use in a study."""

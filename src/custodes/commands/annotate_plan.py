@@ -1,4 +1,4 @@
-"""The keys of a plan as options of the command line: each is declared once, in the plan."""
+"""Keys of a plan as command-line options, with one declaration in the plan."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from custodes.errors import OptionError, shown
 from custodes.verbs import with_parameters
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
-"""Options that are not called as their key."""
+"""Options with another name than their key."""
 SINGLE = {"aspects": "aspect"}
-"""Options that may be given once for each value, too, by another name."""
+"""Alternative names of options that can be repeated, once for each value."""
 IN_A_FILE = {("people", "codes")}
-"""Keys that are said in a file only: a table is no word of a command line."""
+"""Keys available only in a file, because a table cannot be given on the command line."""
 
 
 def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +31,7 @@ def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
-    """The plan of a file, or the usual one, with what the options say in place of it."""
+    """The plan of a file, or the default plan, with the values of the options."""
     plan = StudyPlan() if path is None else read_plan(path)
     changes: dict[str, dict[str, Any]] = {}
     for section, keys in KEYS.items():
@@ -41,7 +41,7 @@ def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
             text = options.get(_name(section, key))
             if text is not None:
                 changes.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
-    if "texts" in changes:  # @FILE is that of the current folder
+    if "texts" in changes:  # @FILE is relative to the current folder
         texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
         changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
     return changed(plan, changes)
@@ -63,7 +63,7 @@ def _option(section: str, key: str, default: str, text: str) -> inspect.Paramete
 
 
 def _value(name: str, kind: Any, text: Any) -> Any:
-    """A word of the command line as a value of a plan; several make a list."""
+    """A value of a plan from its text on the command line; several texts are a list."""
     parts = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
     try:
         if parts:

@@ -1,4 +1,4 @@
-"""The verbs `combine`: a better metric fitted, applied to new scores, validated on other data."""
+"""The command `combine`: fit a combined metric, score new outputs, and validate on other data."""
 
 from __future__ import annotations
 

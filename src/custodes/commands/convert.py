@@ -1,4 +1,4 @@
-"""The verb `convert`: any reader in, long tables out."""
+"""The command `convert`: convert any input format to long tables."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def convert(
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
-    """How these inputs are read and what of them is asked about, as a file for `--schema`; tried before it is kept."""
+    """Write the reading and selection of these inputs as a file for `--schema`, after a test."""
     check_writable(output)
     reading.selected(inputs, selection)
     before = Schema() if reading.schema is None else Schema.load(reading.schema)

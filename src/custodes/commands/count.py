@@ -1,4 +1,4 @@
-"""The verb `count`: a table of any size in, counts out, for the questions that counts can answer."""
+"""The command `count`: counts of wins, ties and losses from tables of any size."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def count(
         "batches": batches,
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
-    columns: Any = Reading(column=column).mapping  # without a list of columns of scores
+    columns: Any = Reading(column=column).mapping  # `columns` does not apply here
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,

@@ -1,4 +1,4 @@
-"""The verb `doctor`: what is installed, and whether it works."""
+"""The command `doctor`: installed packages, and a test of the installation."""
 
 from __future__ import annotations
 

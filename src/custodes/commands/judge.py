@@ -1,4 +1,4 @@
-"""`custodes judge`: an LLM judge asked about texts, its verdicts in a file that every other verb reads."""
+"""The command `judge`: verdicts of an LLM judge on texts, in a file that every other command reads."""
 
 from __future__ import annotations
 

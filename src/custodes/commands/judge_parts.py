@@ -1,4 +1,4 @@
-"""What the verb `judge` is made of: its files, its options as values, and what it says before it asks."""
+"""Helpers of the command `judge`: files, option values, and estimates before a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
 
 MANY = 2_000
-"""Calls from which on somebody must have said what they may cost."""
+"""Number of requests above which a cost limit or --yes is required."""
 
 
 def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
-    """KEY=VALUE as values: what is JSON is taken as such, any other word as text."""
+    """KEY=VALUE as values: parsed as JSON if possible, else as text."""
     if entries is None:
         return None
     values: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
 
 
 def _holds_json(text: str) -> bool:
-    """Whether the whole value of KEY=VALUE is JSON, whose commas belong to it."""
+    """Whether the value of KEY=VALUE is JSON, so that its commas belong to it."""
     try:
         msgspec.json.decode(text.partition("=")[2])
     except msgspec.DecodeError:
@@ -72,13 +72,13 @@ def key_of(variable: str | None) -> str | None:
 
 
 def asked_for(plan: JudgingPlan, cache: Cache) -> list[Request]:
-    """All requests: the first, and second ones where the first hold no answer."""
+    """All requests: the first ones, and the second ones after replies without an answer."""
     replies, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
 
 def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
-    """Tokens out of the replies of this judge that the cache holds."""
+    """Output tokens of the cached replies of this judge."""
     requests = {request.key: request for request in plan.requests}
     replies, _ = find_replies(plan.requests, cache)
     return [cost.spent(requests[key].body, reply.body)[1] for key, reply in replies.items()]
@@ -87,7 +87,7 @@ def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
 def estimate_lines(
     plan: JudgingPlan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
 ) -> Iterator[str]:
-    """What asking would take; `answers`: tokens out of replies that are kept, by which others are estimated."""
+    """Estimated requests and cost; `answers`: output tokens of cached replies, from which the others are estimated."""
     judge = plan.judge
     if answers:
         answer, basis = mean(answers), f"the mean of {len(answers)} cached replies"
@@ -112,7 +112,7 @@ def estimate_lines(
 
 
 def dollars(amount: float) -> str:
-    """An amount of money; a small one with four decimals, and never 0 where something is paid.
+    """A formatted amount of money; small ones with four decimals, and never 0 for a positive amount.
 
     >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
     ('$12.35', '$0.0012', '$0.0001', '$0.00')
@@ -121,7 +121,7 @@ def dollars(amount: float) -> str:
 
 
 def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: cost.Price | None) -> None:
-    """Refuse to ask very many where nobody said that they may be so many, or what they may cost."""
+    """Raise an error for many requests without permission or a cost limit."""
     if len(waiting) <= MANY or allowed:
         return
     left = cost.estimate(waiting, price=price, answer=cost.answer_tokens(judge))
@@ -135,7 +135,7 @@ def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, pric
 
 
 def summary(result: Judgements) -> str:
-    """What came, in a line."""
+    """Summary of a run in one line."""
     row: Mapping[str, Any] = result.usage.row(0, named=True)
     money = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
     retries = row["sent"] - row["asked"]

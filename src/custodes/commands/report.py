@@ -1,4 +1,4 @@
-"""The verb `report`: every question in one page."""
+"""The command `report`: answers to all questions in one page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from custodes.verbs import OUTPUT, READING, DryRun, arguments_of, reading_of, te
 T = TypeVar("T")
 
 PAGE = "report.html"
-"""The default file of a report."""
+"""Default file of a report."""
 
 
 def report(
@@ -64,7 +64,7 @@ def report(
         tell_effort(make_report, study, arguments_of(make_report, options))
         return
     if figures is not None or shape == "html":
-        alt.load()  # where it cannot be, no answer is computed first
+        alt.load()  # fails before any result is computed
     if figures is not None:
         folder(figures)
     arguments = arguments_of(make_report, options)

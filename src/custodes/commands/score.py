@@ -1,4 +1,4 @@
-"""The verb `score`: texts in, ratings and what each metric is and costs out."""
+"""The command `score`: metric scores of texts, with a table of the metrics and their costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a command that writes scores or verdicts: the table, its sidecar files and the cache."""
+"""Files written beside a file of scores or verdicts; its raters table is read together with it."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from custodes.options import say_written
 from custodes.process import NOTHING_KEPT
 
 NO_CACHE = "none"
-"""The value of `--cache` that keeps no answers."""
+"""Value of `--cache` for no cache."""
 
 STREAMED = "a stream carries no raters table; give --raters where it is read"
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
-    """A file beside another: scores.csv.gz gives scores.raters.csv."""
+    """Path of a file beside another: scores.csv.gz gives scores.raters.csv."""
     place = Path(output)
     return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFiles:
-    """Files of scores or verdicts: their table (under ''), tables beside it by name, and the cache of answers."""
+    """Output files of scores or verdicts: their table (key ''), tables beside it by name, and the cache."""
 
     tables: Mapping[str, Path]
     cache: Path | None
 
     @classmethod
     def make(cls, output: str | None, cache: str | None, **endings: str) -> OutputFiles:
-        """The places of an output, if any; nothing stands beside a stream. `endings`: name of a table to its ending."""
+        """Paths for an output, if any; a stream has no files beside it. `endings`: suffix by name of a table."""
         if output is None or is_stream(output):
             tables = {} if output is None else {"": Path(output)}
             return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
@@ -50,11 +50,11 @@ class OutputFiles:
 
     @property
     def follows(self) -> str:
-        """What the same command does after a stop."""
+        """Effect of running the same command again after an interruption."""
         return f"answers are kept in {self.cache}; the same command resumes" if self.cache else NOTHING_KEPT
 
     def check(self, read: Iterable[str | Path], *written: Path) -> None:
-        """Refuse, before the work, what could not be written after it, and what would be written over what is read."""
+        """Raise an error, before the work, for outputs that cannot be written or would overwrite an input."""
         places = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
@@ -65,14 +65,13 @@ class OutputFiles:
             check_raters(places, self.tables[""])
 
     def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
-        """Write tables to their places, and print these."""
+        """Write tables to their paths, and print these."""
         for name, place in self.tables.items():
             say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
 
 
 def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
-    """Raise `OptionError` where a place is that of the raters table of another file of scores or verdicts than the
-    output."""
+    """Raise `OptionError` if a path is that of the raters table of another file than the output."""
     for place in map(Path, places):
         for file in files_of_sidecar(place):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
@@ -83,8 +82,9 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
-    """Where the raters table of an output goes; None where the output read without one says the same of its raters,
-    or with the one that lies beside it already."""
+    """Path of the raters table of an output; None if reading the output without it, or with an existing one beside it,
+    gives the same raters.
+    """
     inferred, sidecars, place = (
         Raters.infer(raters.kind),
         sidecar_raters(Path(output)),
@@ -96,7 +96,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
         if len(sidecars) < 2 and inferred.frame.equals(raters.frame):
             return None
     except InputError:
-        pass  # it says something else
+        pass  # it describes the raters differently
     other = [sidecar for sidecar in sidecars if sidecar != place]
     if other:
         raise OptionError(
@@ -108,7 +108,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
 
 
 def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
-    """Tell of which raters lower is better, where those who read their scores cannot know it."""
+    """Print a note on raters with lower is better, if readers of their scores cannot know it."""
     lower = raters.filter(~pl.col("higher_is_better"))["rater"]
     if lower.len():
         tell(f"note: lower is better: {listed(lower)}; {why}")

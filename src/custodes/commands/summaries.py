@@ -1,4 +1,4 @@
-"""What a file of scores, verdicts or labels says, in a few lines after it was written, and the command to run next."""
+"""Summary of a file of scores, verdicts or labels after it was written, and the next command."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CONFIDENCE = 0.95
 RESAMPLES = 200
 MOST_LINES = 24
 FEWEST_ITEMS = 10
-"""Items below which a mean has no interval here."""
+"""Minimum number of items for the interval of a mean."""
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """Lines on a file that was just written; none where it cannot be read again by itself."""
+    """Summary lines of a new file; none if it cannot be read without others."""
     with suppress(CustodesError):
         study = read(file)
         rows = [*_labels(study), *_means(study), *_win_rates(study)]
@@ -49,7 +49,7 @@ def _labels(study: Study) -> Iterator[str]:
 
 
 def _means(study: Study) -> Iterator[str]:
-    """Mean score of each metric and system with Student's interval over items; corpus scores as they are."""
+    """Mean score of each metric and system with Student's interval over items; corpus scores unchanged."""
     if study.labels:
         return
     from scipy.special import stdtrit
@@ -73,7 +73,7 @@ def _means(study: Study) -> Iterator[str]:
 
 
 def _win_rates(study: Study) -> Iterator[str]:
-    """Win rate of each system by each judge, and how often it contradicts itself when outputs change places."""
+    """Win rate of each system by each judge, and the flip rate of the judge."""
     if study.preferences.frame.is_empty():
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():

@@ -1,1 +1,1 @@
-"""What was judged: ratings, verdicts, raters, items, texts, and the bridges from tables to arrays."""
+"""Ratings, verdicts, raters, items and texts of a study, and their conversion from tables to arrays."""

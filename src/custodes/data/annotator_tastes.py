@@ -1,4 +1,4 @@
-"""Items that are rated by one annotator each, who may prefer other systems than the next annotator does."""
+"""Studies in which each item has one annotator, and annotators may prefer different systems."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 MOST_PER_ITEM = 1.5
-"""Annotators of an item, on average; with more, items of one annotator are no clusters."""
+"""Largest mean number of annotators per item; with more, items of one annotator are not clusters."""
 LEVEL = 0.25
-"""Level of the test below which items of one annotator are resampled together. A lenient level, as is usual for the
-pooling of variances: what it misses is too small to matter."""
+"""Level of the test, above which items of one annotator are not resampled together. It is lenient, as usual for pooling
+variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Level below which the difference is a warning."""
+"""Level at which the difference is a warning."""
 
 
 FEWEST = 3
-"""Annotators below which results hold for them alone: two clusters say next to nothing of others."""
+"""Annotators below which results hold for them alone: two clusters give almost no information on others."""
 
 
 class Assignment(NamedTuple):
-    """Groups of items of one annotator, none with fewer than `FEWEST` of the `people` who may differ, and the p-value
-    of no difference between annotators."""
+    """Groups of items by annotator (none with fewer than `FEWEST` `people`), and the p-value of 'annotators have the
+    same preferences'."""
 
     groups: list[tuple[str, ...]]
     p_value: float
@@ -36,7 +36,7 @@ class Assignment(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What a note says of it."""
+        """Text of the note."""
         differ = (
             f"each item has one of {self.people} annotators, and these {self._differ} in which "
             f"systems they prefer (permutation test, p = {self.p_value:.2g}). "
@@ -54,9 +54,11 @@ class Assignment(NamedTuple):
 
 
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
-    """The items of each annotator, where each item has one and annotators may have different preferences; no groups
-    with two annotators, where annotators share items, where a cluster of items or a group of repeated ones has several,
-    or where nothing indicates a difference."""
+    """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
+
+    There are no groups for only two annotators, for annotators with common items, for a cluster of items or a group of
+    repeated items with several annotators, and without evidence of different preferences.
+    """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:
         return nothing
@@ -81,8 +83,8 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """A row per item, rater and `column` (an aspect and a system): how much the system is preferred, less the mean over
-    all items; scores by their ranks within the item and rater."""
+    """A row per item, rater and `column` (an aspect and a system): preference for the system minus the mean over all
+    items; for scores by their ranks within item and rater."""
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
     of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))

@@ -1,4 +1,4 @@
-"""Counting verdicts on pairs inside a table engine, without their rows in memory."""
+"""Counts of pairwise verdicts, computed inside a table engine without loading the rows."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def count_battles(
 
     Notes
     -----
-    `table` is a long table of verdicts: `item`, two systems (`model_a, model_b` or `system_a, system_b`), `winner` or
-    `preference`, and optional `rater` (or `judge`), `kind`, `aspect`, `order` (ab, ba), `repeat`, in any dataframe that
-    Narwhals understands. Words of verdicts are those that `read` takes, but for those that speak of the place shown.
-    Only what differs leaves the engine: a row for each pair, rater, order and word.
+    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
+    or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
+    (ab, ba) and `repeat`. Verdicts have the words that `read` accepts, except those for the displayed position. Only a
+    row for each pair, rater, order and word leaves the engine.
 
-    `human` are the people (default: those whose `kind` is human; without a column of raters all verdicts are of one
-    person), who vote together; `metrics` the others (default: all). A rater without verdicts of the `aspect` is taken
-    by those without one. `orders` settles several verdicts of a rater on one comparison as `leaderboard` does.
+    `human` are the annotators (default: those whose `kind` is human; without a column of raters all verdicts are of one
+    annotator), who vote; `metrics` the others (default: all). For a rater without verdicts on the `aspect`, those
+    without an aspect are used. `orders` merges several verdicts of a rater on one comparison as `leaderboard` does.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def count_battles(
         outcomes = plan.combined(plan.signed(rows))
         name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
         frame = meanings.drop_nulls("sign").with_columns(rater=name)
-        items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
+        items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each verdict is of a different item
     missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
     if missing == meanings["n"].sum():
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
@@ -123,7 +123,7 @@ def count_battles(
         systems=labels,
         metrics=metrics,
         by_order=_by_order(frame),
-        items=dict(sorted(items.items())),  # engines answer in no order, and a digest has one
+        items=dict(sorted(items.items())),  # engines return rows in any order; the digest needs one
         notes=tuple(notes),
         origin=origin,
     )
@@ -145,7 +145,7 @@ def _people(
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
-    """The rows that are counted: of the aspect, or of a metric without any of these those without an aspect."""
+    """The rows to count: those of the aspect, or those without an aspect for a metric that has none of it."""
     specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
     table = pl.DataFrame(
@@ -159,7 +159,7 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
 
 
 def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Signs with how often (`n`) as wins, ties and losses."""
+    """Signs with their numbers (`n`) as wins, ties and losses."""
     keys = ("rater", "system_a", "system_b", "order")
     cells = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
     return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())

@@ -1,4 +1,4 @@
-"""Outcomes of pairs of systems, counted: what leaves a table engine, and all that many statistics need of a study."""
+"""Outcome counts of pairs of systems: the result of a table engine, and the input of many statistics."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ SIGNS = {"wins": 1, "ties": 0, "losses": -1}
 
 ABSENT_CODE = 3
 CELLS = 15
-"""Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is no count."""
+"""Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterCells:
     """Preferences of all raters by groups of equal clusters, whose sums are resampled.
 
-    Clusters with the same preferences are exchangeable, so one of each group stands for all, and how often each group
-    is drawn is multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, each as
-    often as its group is drawn.
+    Clusters with the same preferences are exchangeable, so one of each group represents all, and the numbers drawn per
+    group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, weighted by
+    these numbers.
 
     Attributes
     ----------
     number : int array of shape (groups,)
-        How many clusters each group has.
+        Number of clusters in each group.
     group, cluster, pair : int arrays of shape (n,)
-        Of each row of one cluster per group: its group, its cluster and its pair of systems.
+        Group, cluster and pair of systems of each row, with one cluster per group.
     signs : int8 array of shape (raters, n)
         Preferences of every rater, `ABSENT` where it has none.
     n_pairs : int
@@ -75,7 +75,7 @@ class ClusterCells:
 
     @classmethod
     def of(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
-        """Of all raters; clusters (items,) are numbered from 0."""
+        """Cells of all raters; clusters (items,) are numbered from 0."""
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
         n_clusters = int(clusters.max(initial=-1)) + 1
@@ -94,16 +94,16 @@ class ClusterCells:
         return cluster_rows(self.pair, cell, self.group, width=width, n_tables=self.n_pairs, number=self.number)
 
     def drawn(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
-        """How often each group is there, the data first: slices of 1 + B, and (groups, some of 1 + B).
+        """Bootstrap weights of groups, row 0 the data: yields slices of 1 + B, and weights (groups, some of 1 + B).
 
-        As many at a time as arrays of `size` numbers for each allow.
+        Blocks are as large as arrays of `size` numbers per resample allow.
         """
         return redrawn(self.number, resamples, rng, size=size)
 
     def sums(self, values: NDArray[Any], rows: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
         """A function from `drawn` numbers (groups, b) to sums of values (pairs * width, b), over some rows.
 
-        `values` and `rows` are of shape (n,); `cell` (n,), below `width`, adds up the values of a pair apart.
+        `values` and `rows` are of shape (n,); `cell` (n,), below `width`, defines separate sums within a pair.
         """
         place = self.pair[rows] * width + (0 if cell is None else cell[rows])
         n_groups = len(self.number)
@@ -112,26 +112,26 @@ class ClusterCells:
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeCounts:
-    """How often each system of a pair wins, ties and loses, by human ratings and by each metric.
+    """Wins, ties and losses of pairs of systems, by human ratings and by each metric.
 
     Counts are sufficient for Favi-Scores, sample accuracy, sign tests, the mixture model and strengths without
-    covariates. They are additive over items and do not know which comparisons share an item.
+    covariates. They are sums over items and do not record which comparisons share an item.
 
     Attributes
     ----------
     paired : int array of shape (pairs, metrics, 3, 3)
-        Items that both rated, by outcome of the human ratings and of the metric: win, tie, loss of `system_a`.
+        Items rated by both, by outcome of the human ratings and of the metric: win, tie, loss of `system_a`.
     metric_only, human_only : int arrays of shape (pairs, metrics, 3)
-        Items that one of them rated alone.
+        Items rated by one of them only.
     system_a, system_b, metrics : tuple of str
         Labels.
     by_order : data frame or None
-        Where presentation orders are known: wins, ties and losses of system_a per rater ('human': annotators combined),
+        If presentation orders are known: wins, ties and losses of system_a per rater ('human': combined annotators),
         pair and order (1: system_a was shown first, -1: system_b, 0: unknown or both).
     items : mapping of str to int
-        How many items the comparisons of a rater are of; a rater that is absent: unknown.
+        Number of items of a rater's comparisons; unknown for a missing rater.
     origin, notes
-        How a table was counted, and what was left out then.
+        How a table was counted, and notes on excluded rows.
     """
 
     paired: Ints
@@ -154,7 +154,8 @@ class OutcomeCounts:
 
     @classmethod
     def of_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
-        """From (pairs, metrics, 4, 4) [human, metric], the last of each: absent; all pairs of the sorted systems."""
+        """From tables (pairs, metrics, 4, 4) [human, metric], the last index for absent; all pairs of the sorted
+        systems."""
         first, second = pairs_of(systems)
         return cls(
             paired=tables[:, :, :3, :3].copy(),
@@ -168,7 +169,7 @@ class OutcomeCounts:
 
     @classmethod
     def of(cls, comparisons: Comparisons) -> OutcomeCounts:
-        """Count the outcomes of the first rater (people) against those of every other one."""
+        """Outcome counts of the first rater (annotators) against every other one."""
         n_pairs = len(comparisons.pairs)
         tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
         for m in range(1, len(comparisons.raters)):
@@ -190,7 +191,7 @@ class OutcomeCounts:
         return np.asarray(self.paired.sum(axis=2) + self.metric_only)
 
     def check_both_sides(self) -> None:
-        """Raise `OptionError` unless there are counts of people and of a metric."""
+        """Raise `OptionError` unless there are counts of annotators and of a metric."""
         if not (self.metrics and self.human.any()):
             raise OptionError(
                 "these counts hold no comparison rated by both annotators and a metric, and this "
@@ -199,7 +200,7 @@ class OutcomeCounts:
 
     @cached_property
     def outcomes(self) -> pl.DataFrame:
-        """Wins, ties and losses as in `by_order`; in one order, which is unknown, where orders were not counted."""
+        """Wins, ties and losses as in `by_order`, with unknown order if orders were not counted."""
         if self.by_order is not None:
             return self.by_order
         sides = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
@@ -220,7 +221,7 @@ class OutcomeCounts:
 
     @cached_property
     def raters(self) -> tuple[str, ...]:
-        """Who compared anything, people first."""
+        """The raters with comparisons, annotators first."""
         return tuple(sorted(self.outcomes["rater"].unique(), key=lambda name: (name != HUMAN, name)))
 
     @cached_property
@@ -230,12 +231,12 @@ class OutcomeCounts:
 
 
 def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
-    """Count outcomes of people and metrics on the same item, in the engine that holds the table.
+    """Outcome counts of annotators and metrics on the same items, computed in the engine of the table.
 
     Parameters
     ----------
     preferences : table
-        Columns rater, item, system_a, system_b and sign, one row per rater and comparison; people are `HUMAN`.
+        Columns rater, item, system_a, system_b and sign, one row per rater and comparison; annotators are `HUMAN`.
     metrics : sequence of str
         The metrics, in the order of the result.
 
@@ -246,7 +247,7 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
         the `CELLS`.
     """
     raters = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
-    # A rater has one preference of a comparison, so its largest is that, and null where it has none.
+    # A rater has one preference per comparison, so the maximum is that preference, null without one.
     wide = (
         preferences.select(
             *OUTPUTS,
@@ -259,10 +260,10 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
 
 
 def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
-    """The same of one row per comparison: system_a, system_b, and the signs (null: none) of `HUMAN` and of metrics."""
+    """Counts from one row per comparison: system_a, system_b, and the signs (null: none) of `HUMAN` and of metrics."""
     codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
     joint = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
-    # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
+    # A sum of indicators for every cell: one group-by whose result does not grow with the items.
     hits = {
         f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
         for metric, name in enumerate(metrics)
@@ -273,11 +274,11 @@ def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame
 
 
 def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
-    """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of every batch of items."""
+    """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of all batches of items."""
     n_pairs = len(systems) * (len(systems) - 1) // 2
     tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
     for frame in counted:
         values = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
-        # A pair stands once in a batch, so no row overwrites another.
+        # A pair occurs once per batch, so no row overwrites another.
         tables[pair_positions(frame, systems), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
     return tables.reshape(n_pairs, len(metrics), 4, 4)

@@ -1,7 +1,7 @@
 """Rules that turn scores and verdicts into preferences: ties, presentation orders, and the combination of annotators.
 
-Every rule stands here once, as an expression on a table. A study applies them in memory, `count` in the engine that
-holds the table.
+Every rule is implemented once, as an expression on a table. A study applies it in memory, `count` in the engine of the
+table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from custodes.data.engines import indicator, otherwise
 from custodes.stats.arrays import Floats
 
 Aggregate = Literal["mean", "vote"]
-"""How several annotators are combined: the sign of the mean difference of scores, or the side that more prefer."""
+"""Ways to combine annotators: the sign of the mean difference of scores, or a majority vote."""
 
 Orders = Literal["mean", "consistent", "first"]
-"""How verdicts in both presentation orders (and repeats) are merged: the sign of their mean (a flip is a tie), only
-those that no other verdict contradicts, or the first in the file."""
+"""Ways to merge verdicts in both presentation orders (and repeats): the sign of their mean (a flip is a tie), only
+those without contradiction, or the first in the file."""
 
 Table = nw.LazyFrame[Any]
 
@@ -29,25 +29,25 @@ OUTPUTS = ("item", "system_a", "system_b")
 """The columns that name two outputs of one item."""
 
 FLOAT_NOISE = 1e-9
-"""Human ratings tie up to this share of their range: a mean of several annotators carries float noise."""
+"""Relative difference of human ratings up to which they tie: means of several annotators have rounding errors."""
 
 BATCH_ROWS = 1_000_000
-"""Pairs of scores that are joined at a time in memory."""
+"""Most pairs of scores to join at a time in memory."""
 
 
 def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
-    """Preference: 1 or -1 where a difference exceeds the threshold on either side, else 0.
+    """Preference: 1 or -1 if the absolute difference exceeds the threshold, else 0.
 
     Parameters
     ----------
     difference, threshold : expressions
-        Score of `system_a` minus score of `system_b`, and the largest difference that ties, in score units.
+        Score of `system_a` minus score of `system_b`, and the largest difference that is a tie, in score units.
     """
     return nw.when(difference > threshold).then(nw.lit(1)).otherwise(otherwise(difference < -threshold, -1, 0))
 
 
 def score_differences(scores: Table) -> Table:
-    """Compare every two outputs of an item that a rater scored.
+    """Differences between all pairs of outputs of an item that a rater scored.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def score_differences(scores: Table) -> Table:
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
-    """Preferences of each rater: by its scores, and by its verdicts on outputs that it did not score both.
+    """Preferences of each rater: from its scores, and from its verdicts on other pairs of outputs.
 
     Parameters
     ----------
@@ -108,10 +108,10 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     Parameters
     ----------
     comparisons : table
-        Rows of annotators alone, as from `rater_comparisons`.
+        Rows of annotators only, as from `rater_comparisons`.
     aggregate : {'mean', 'vote'}
-        'mean': the sign of the mean difference of those who scored both outputs. 'vote': the side that more of them
-        prefer, else a tie.
+        'mean': the sign of the mean difference over annotators who scored both outputs. 'vote': the side preferred by
+        more annotators, else a tie.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
 
 
 def vote_preference(balance: nw.Expr) -> nw.Expr:
-    """The side that more annotators prefer, else a tie: the sign of the sum of their signs."""
+    """The side preferred by more annotators, else a tie: the sign of the sum of their signs."""
     return tie_rule(balance, nw.lit(0))
 
 
@@ -140,25 +140,24 @@ def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.E
 
 
 def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
-    """Merge verdicts of a rater in both presentation orders, and repeats, into one per comparison.
+    """Merge a rater's verdicts in both presentation orders, and repeats, into one per comparison.
 
     Parameters
     ----------
     verdicts : table
-        Columns rater, item, system_a, system_b, sign (null: unreadable or not answered) and order (1 where system_a
-        was shown first, -1 where system_b was, 0 unknown); for 'first' also `row`, the place in the file.
+        Columns rater, item, system_a, system_b, sign (null: unreadable or unanswered) and order (1 if system_a was
+        shown first, -1 if system_b was, 0 unknown); for 'first' also `row`, the position in the file.
     orders : {'mean', 'consistent', 'first'}
-        'mean': the sign of the mean over orders, each order first averaged over its repeats. 'consistent': only where
-        all verdicts agree. 'first': the first verdict in the file.
+        'mean': the sign of the mean over orders, each averaged over its repeats. 'consistent': only if all verdicts
+        agree. 'first': the first verdict in the file.
     keys : sequence of str
         The columns that name a comparison.
 
     Returns
     -------
     table
-        The keys, sign, order (the mean over orders), and 0 or 1 in `half` (asked in
-        both orders and answered in one, which holds the rater's preference for a position) and `contradictory`. A
-        comparison that is left out has no sign.
+        The keys, sign, order (the mean over orders), and indicators `half` (queried in both orders and answered in one,
+        so that it contains the rater's position preference) and `contradictory`. An excluded comparison has no sign.
     """
     answered, order = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
@@ -183,7 +182,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     )
     n, total = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
     least = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n.items()}
-    # The sign of the sum over orders of the mean of each, in whole numbers.
+    # The sign of the sum over orders of their means, in integers.
     balance = (
         total["ab"] * least["ba"] * least["unknown"]
         + total["ba"] * least["ab"] * least["unknown"]
@@ -200,7 +199,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     return added.filter(n_all > 0).select(
         *keys,
         nw.when(~left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
-        # Of one order it is 1 or -1, of both 0, of one and an unknown one a half.
+        # With one order it is 1 or -1, with both 0, with one known and one unknown order a half.
         nw.when(present == 2).then(shown_first / 2).otherwise(shown_first / 1).alias("order"),
         indicator(half).alias("half"),
         indicator(torn & ~half).alias("contradictory"),
@@ -219,7 +218,7 @@ def compare_in_memory(
     annotators : int
         Number of annotators.
     aggregate : {'mean', 'vote'}
-        As for `combine_annotators`. Annotators of whom any gave verdicts vote.
+        As for `combine_annotators`. Annotators vote if any of them gave verdicts.
 
     Returns
     -------
@@ -245,7 +244,7 @@ def _lazy(verdicts: pl.DataFrame) -> Table | None:
 
 
 def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Scores and verdicts of all items, or of some items at a time where joining them takes much memory."""
+    """Scores and verdicts of all items, or blocks of items if joining them needs much memory."""
     rows = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
     n = 1 + int((rows * rows).sum() or 0) // BATCH_ROWS
     if n == 1:
@@ -256,6 +255,6 @@ def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:
-    """The difference up to which human scores tie: `ties` (None: 0) and float noise on top, in score units."""
+    """Largest difference of human scores that is a tie: `ties` (None: 0) plus rounding error, in score units."""
     spread = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
     return float((ties or 0.0) + FLOAT_NOISE * spread)

@@ -1,6 +1,6 @@
-"""The table of comparisons: which of two outputs of an item each rater prefers.
+"""The table of comparisons: the preference of each rater between two outputs of an item.
 
-`comparison_rules.py` makes its rows from scores and verdicts.
+`comparison_rules.py` derives its rows from scores and verdicts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs, read_only
 
 HUMAN = "human"
-"""The name of the annotators combined, in every table."""
+"""The name of the combined annotators in all tables."""
 
 _COLUMNS = ("rater", "item", "pair", "sign", "order")
 
 MOST_CELLS = 4_000_000_000
-"""Bytes above which an array does not fit a common machine."""
+"""Largest size of an array in bytes, for the memory of a common machine."""
 
 
 class Joint(NamedTuple):
@@ -43,19 +43,19 @@ class Joint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparisons:
-    """Who preferred what: one row per rater, item and pair of systems.
+    """Preferences: one row per rater, item and pair of systems.
 
     Attributes
     ----------
     raters, items, systems : tuple of str
         Labels; systems are sorted.
     rater, item, pair : int arrays of shape (n,)
-        Positions; pairs in the order of `pairs_of`. Rows are sorted by rater, pair and item, and none stands twice.
+        Positions; pairs in the order of `pairs_of`. Rows are unique, sorted by rater, pair and item.
     sign : int8 array of shape (n,)
-        1 where the first system of the pair is preferred, 0 for a tie, -1 where the second is.
+        1 if the first system of the pair is preferred, 0 for a tie, -1 if the second is.
     order : array of shape (n,)
-        1 where the first system was shown first, -1 where the second was, 0 where that is unknown, and the mean of
-        these where verdicts were merged.
+        1 if the first system was shown first, -1 if the second was, 0 if unknown, and the mean of these for merged
+        verdicts.
     """
 
     raters: tuple[str, ...]
@@ -77,13 +77,13 @@ class Comparisons:
     def of(
         cls, rows: pl.DataFrame, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
     ) -> Comparisons:
-        """From rows rater, item, system_a, system_b (positions, system_a < system_b), sign and order, each once."""
+        """From unique rows rater, item, system_a, system_b (positions, system_a < system_b), sign and order."""
         first, second = (rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b"))
         pair = pair_codes(first, second, len(systems))
         rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
-        # One key: sorting by three columns takes three times as long.
+        # A single key: sorting by three columns takes three times as long.
         place = np.argsort((rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable")
-        order = rows["order"].cast(pl.Float64).to_numpy()  # all 0 by scores, and millions of zeros take much memory
+        order = rows["order"].cast(pl.Float64).to_numpy()  # for scores all are 0, and zeros need memory
         return cls(
             raters=tuple(raters),
             items=tuple(items),
@@ -97,7 +97,7 @@ class Comparisons:
 
     @classmethod
     def of_signs(cls, signs: Signs, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]) -> Self:
-        """From an array (pairs, raters, items), `ABSENT` where a rater has no preference.
+        """From an array (pairs, raters, items), `ABSENT` for no preference.
 
         >>> signs = np.array([[[1, 0]]], dtype=np.int8)
         >>> Comparisons.of_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
@@ -117,7 +117,7 @@ class Comparisons:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): the positions of the two systems of every pair."""
+        """(pairs, 2): positions of the systems of each pair."""
         return read_only(np.stack(pairs_of(self.systems), axis=1))
 
     @property
@@ -142,7 +142,7 @@ class Comparisons:
 
     @property
     def keys(self) -> NDArray[np.int64]:
-        """(n,): a number for each pair and item, the same for every rater; ascending within a rater."""
+        """(n,): a number for each pair and item, equal for all raters; ascending within a rater."""
         return self._keys(slice(None))
 
     def _keys(self, rows: slice) -> NDArray[np.int64]:
@@ -174,7 +174,7 @@ class Comparisons:
         return replace(self._rows(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
-        """These raters, then those of another table of the same items and systems."""
+        """These raters, followed by those of another table of the same items and systems."""
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
         }
@@ -182,7 +182,7 @@ class Comparisons:
         return replace(self, raters=self.raters + other.raters, **columns)
 
     def where(self, rows: NDArray[np.bool_]) -> Comparisons:
-        """Some of the rows: a mask (n,)."""
+        """The rows of a mask (n,)."""
         return self._rows(rows)
 
     def _rows(self, rows: Any) -> Comparisons:
@@ -190,14 +190,14 @@ class Comparisons:
         return replace(self, **columns)
 
     def on_items(self, items: Ints) -> Comparisons:
-        """Those of some items by their positions, in ascending order."""
+        """The comparisons on some items by their positions, in ascending order."""
         place = np.full(len(self.items), -1, dtype=self.item.dtype)
         place[items] = np.arange(len(items))
         some = self._rows(place[self.item] >= 0)
         return replace(some, item=place[some.item], items=tuple(self.items[int(i)] for i in items))
 
     def joint(self, *raters: int) -> Joint:
-        """The preferences of some raters (by their positions) on all that any of them compared."""
+        """The preferences of some raters (by position) on all comparisons with a preference of any of them."""
         columns = [self._keys(self.rows_of(r)) for r in raters]
         keys = columns[0]
         for other in columns[1:]:
@@ -206,14 +206,14 @@ class Comparisons:
                 keys = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
         signs = np.full((len(raters), len(keys)), ABSENT, dtype=np.int8)
         for row, rater, column in zip(signs, raters, columns, strict=True):
-            complete = len(column) == len(keys)  # then they are the same
+            complete = len(column) == len(keys)  # they are the same
             row[slice(None) if complete else np.searchsorted(keys, column)] = self.sign[self.rows_of(rater)]
         pair, item = np.divmod(keys, max(1, len(self.items)))
         return Joint(pair, item, signs)
 
     @cached_property
     def signs(self) -> Signs:
-        """(pairs, raters, items), `ABSENT` where a rater has no preference; `InputError` where that would not fit."""
+        """(pairs, raters, items), `ABSENT` for no preference; `InputError` if too large for memory."""
         check_cells(len(self.items), len(self.pairs), len(self.raters))
         signs = np.full((len(self.pairs), len(self.raters), len(self.items)), ABSENT, dtype=np.int8)
         signs[self.pair, self.rater, self.item] = self.sign
@@ -227,12 +227,12 @@ def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """The place of each pair of positions (first < second) of n systems, in the order of `pairs_of`."""
+    """Index of each pair of positions (first < second) of n systems, in the order of `pairs_of`."""
     return first * n - first * (first + 1) // 2 + second - first - 1
 
 
 def check_cells(items: int, pairs: int, raters: int) -> None:
-    """Raise `InputError` where an array over all pairs and items would not fit."""
+    """Raise `InputError` if an array over all pairs and items would be too large."""
     if items * pairs * raters > MOST_CELLS:
         raise InputError(
             f"{items} items x {pairs} pairs of systems x {raters} raters do not fit into memory, and "

@@ -1,4 +1,4 @@
-"""Labels that look alike and differ: case, composed letters, Cyrillic and Greek letters, hidden characters."""
+"""Labels that look equal but differ: in case, composed letters, Cyrillic and Greek letters, hidden characters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ LATIN = str.maketrans(
     "АВЕЅІЈКМНОРСТУХ" + "асԁеһіјӏорԛѕхуԝ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "ανο",
     "ABESIJKMHOPCTYX" + "acdehijlopqsxyw" + "ABEZHIKMNOPTYX" + "avo",
 )
-"""Letters of Cyrillic and Greek that are drawn like a Latin one (a part of confusables.txt of the Unicode standard,
-UTS #39)."""
+"""Cyrillic and Greek letters that look like Latin ones (a part of confusables.txt of the Unicode standard, UTS #39)."""
 
 
 def skeleton(label: str) -> str:
-    """What a label looks like: two labels that people would take for one have the same.
+    """Canonical form of a label: labels that look equal to a reader have the same form.
 
     >>> skeleton("GPT\\u20114") == skeleton("gpt_4") == skeleton("GPT-4\\u200b") == "gpt-4"
     True
@@ -28,7 +27,7 @@ def skeleton(label: str) -> str:
 
 
 def confusable(labels: Iterable[str]) -> list[list[str]]:
-    """Sets of labels that look alike, in the order of the first of each."""
+    """Sets of labels that look equal, in the order of first occurrence."""
     sets: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         sets.setdefault(skeleton(label), []).append(label)
@@ -36,7 +35,7 @@ def confusable(labels: Iterable[str]) -> list[list[str]]:
 
 
 def escape_confusable(label: str) -> str:
-    """A label with signs that cannot be seen, or that look like a Latin letter, written as escapes.
+    """A label with escapes for characters that are invisible or look like a Latin letter.
 
     >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"

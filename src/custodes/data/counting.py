@@ -1,4 +1,4 @@
-"""Counting pairs inside a table engine: from a long table of ratings to OutcomeCounts, without its rows in memory."""
+"""Outcome counts from a long table of ratings, computed inside a table engine without loading the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from custodes.progress import Progress, silent
 WHERE = "count_pairs"
 
 BATCH_ROWS = 5_000_000
-"""Ratings counted at a time where the engine does not spill: about 0.5 GiB with a handful of raters."""
+"""Ratings to count at a time if the engine does not spill to disk: about 0.5 GiB with a few raters."""
 
 
 @checked
@@ -60,19 +60,20 @@ def count_pairs(
 
     Notes
     -----
-    `table` is a long table `item, system, rater, score` (optional `aspect`; rows of one rater on one output are
-    averaged) in any dataframe that Narwhals understands: a Polars scan, a DuckDB relation, pandas and others. Only one
-    row a pair of systems leaves the engine. Rows without a score or without an item are not counted.
+    `table` is a long table `item, system, rater, score` (optionally `aspect`; several rows of one rater and output are
+    averaged) in any dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. Only one row
+    per pair of systems leaves the engine. Rows without a score or an item are not counted.
 
-    `human` are the people, `metrics` the raters judged (default: all others). `aggregate` joins several people: the
-    sign of the `mean` difference of those who rated both outputs, or a `vote`: the side that more of them prefer, else
-    a tie. `human_ties` (default: float noise only) and `ties` (a number, or one per metric) are the largest differences
-    that still tie, in score units; `directions` holds -1 for raters where lower is better. A metric without rows for
-    the `aspect` is taken by its rows without one. `systems` default to all that a chosen rater rated; pairs that share
-    no item get zeros.
+    `human` are the annotators, `metrics` the other raters to compare (default: all others). `aggregate` combines
+    several annotators: the sign of the `mean` difference over those who rated both outputs, or a majority `vote`, else
+    a tie. `human_ties` (default: rounding error only) and `ties` (a number, or one per metric) are the largest
+    differences that are ties, in score units; `directions` has -1 for raters where lower is better. For a metric
+    without rows of the `aspect`, its rows without an aspect are used. `systems` default to all that a selected rater
+    rated; pairs without a common item get zeros.
 
-    Polars works through the items in `batches` (default: by the number of rows), so its memory does not grow with
-    them; each batch scans the table once. DuckDB takes one pass and spills by its own `memory_limit`.
+    Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
+    number of items; each batch scans the table once. DuckDB needs one pass and spills to disk by its own
+    `memory_limit`.
 
     Examples
     --------
@@ -156,7 +157,7 @@ def count_pairs(
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What is counted: the raters, the aspect that each is taken by, its threshold, and whose scores are turned."""
+    """Settings of the counting: raters, the aspect and threshold of each, and raters whose scores are negated."""
 
     people: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -166,7 +167,7 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """See `counted_jointly`. A column per rater and one join of outputs take less than a row per rater."""
+        """See `counted_jointly`. A column per rater with one join of outputs is faster than a row per rater."""
         column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
         scores = [
             nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
@@ -191,12 +192,12 @@ class _Plan:
         return count_cells(wide, [column[name] for name in self.metrics])
 
     def _sign(self, column: str, threshold: float) -> nw.Expr:
-        """The sign of a difference; null where there is none."""
+        """The sign of a difference; null for null."""
         present = ~nw.col(column).is_null()
         return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
     def _human(self, columns: Sequence[str]) -> nw.Expr:
-        """The preference of annotators combined; null where nobody rated both outputs."""
+        """The preference of the combined annotators; null if nobody rated both outputs."""
         threshold = self.thresholds[self.people[0]]
         n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
         if self.aggregate == "vote":
@@ -208,7 +209,7 @@ class _Plan:
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
-    """item, system, rater, aspect (labels as strings), score (float), item_level; rows without a score are out."""
+    """item, system, rater, aspect (labels as strings), score (float), item_level; without rows that lack a score."""
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     check_columns(
@@ -250,7 +251,7 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
 def _chosen_rows(
     survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The part of the survey that is counted, and the aspect by which each rater is taken."""
+    """The part of the survey to count, and the aspect used for each rater."""
     human = pl.col("rater").is_in(list(people))
     if not survey.filter(human & (pl.col("aspect") == aspect)).height:
         labels = survey.filter(human)["aspect"].unique().sort()
@@ -270,7 +271,7 @@ def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
 
 
 def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[Any]]:
-    """The rows in parts of whole items; one part where the engine spills by itself."""
+    """The rows in batches of whole items; a single batch if the engine spills to disk."""
     if not rows.implementation.is_polars():
         if batches not in (None, 1):
             raise OptionError(

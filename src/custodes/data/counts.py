@@ -1,4 +1,4 @@
-"""Files of counts, `NAME.counts.json`: what left an engine, kept for the questions that counts can answer."""
+"""Files of counts, `NAME.counts.json`: counts from an engine, saved as input of questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABELS = ("system_a", "system_b", "metrics")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """`counts` (arrays by name, labels, a list a column), and `how` they were counted."""
+    """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` they were counted."""
 
     format: str
     version: int
@@ -41,7 +41,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 @prepare_decoder
 class _Head(msgspec.Struct):
-    """What a file says of itself, of whatever version."""
+    """Format and version of a file, for any version."""
 
     format: str
     version: int
@@ -51,7 +51,7 @@ _FILE, _HEAD = msgspec.json.Decoder(_File), msgspec.json.Decoder(_Head)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source is a file of counts: by its name or, where it was renamed, by how it begins; also compressed."""
+    """Whether a source is a counts file, possibly compressed: by its name or, if renamed, by its first bytes."""
     if not isinstance(source, str | Path):
         return False
     place = Path(source)
@@ -64,7 +64,7 @@ def is_counts(source: Any) -> bool:
 
 
 def _beginning(place: Path) -> bytes:
-    """The first bytes of what a file holds; none where it is no file, or cannot be read."""
+    """The first bytes of the (decompressed) content; empty if it is not a file or cannot be read."""
     if not os.path.isfile(place):
         return b""
     try:
@@ -81,7 +81,7 @@ _SHORT = 64  # bytes
 
 @checked
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
-    """Write counts to a file `NAME.counts.json`, which questions that take counts can read.
+    """Write counts to a file `NAME.counts.json`, which can replace a study in questions that accept counts.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def read_counts(path: str | Path) -> OutcomeCounts:
 
 
 def _content(place: Path) -> bytes:
-    """What a file holds, if it is one of counts, of the version that is read here."""
+    """The content of a counts file of the supported version."""
     content = file_bytes(place)
     if packing := packing_of(content):
         content = unpacked(content, packing, place.name)

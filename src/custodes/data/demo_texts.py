@@ -1,4 +1,4 @@
-"""Texts to try out what needs texts: short answers with planted mistakes."""
+"""Texts for trying out the package: short answers with deliberate errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from custodes.arguments import at_least, checked
 
 MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
-"""The chance of each system to get one of the facts of a message wrong: Aster and Birch are as good as equal."""
+"""Probability that a system gets a fact of a message wrong: Aster and Birch are practically equal."""
 
 FACTS: Mapping[str, Sequence[str]] = {
     "name": ("Ana Brodsky", "Idris Cole", "Mei Tanaka", "Pablo Ruiz", "Lena Vogt", "Omar Haddad", "Ruth Okafor"),
@@ -20,7 +20,7 @@ FACTS: Mapping[str, Sequence[str]] = {
     "room": ("a single room", "a double room", "a room with three beds", "a room with a view of the lake"),
     "wish": ("a parking space", "a cot for the baby", "an early breakfast", "a taxi from the station", "a quiet room"),
 }
-"""What a message says, of each one."""
+"""Facts in a message, with their values."""
 
 MESSAGES = (
     "Hello, this is {name}. We arrive on {day} at about {time} and stay {nights}. We booked {room}."

@@ -1,4 +1,4 @@
-"""Tables in the engine that holds them: what is asked of one, and what its own errors become."""
+"""Access to tables in table engines, and translation of the engines' errors."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ WAYS = {
     "ibis": "give its backend more memory, or a folder for temporary files",
     "pandas": "count with DuckDB, which writes to disk",
 }
-"""What to do where an engine gives up."""
+"""Advice by engine when it fails."""
 
 SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""Packages whose errors are those of another engine."""
+"""Packages whose errors belong to another engine."""
 
 ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
-"""Packages whose errors are no mistake of ours."""
+"""Packages whose errors are reported as input errors."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Errors of table engines, each of which has its own, become an `InputError` of one line with the way out."""
+    """Convert errors of table engines into an `InputError` of one line with advice."""
 
     def made(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
@@ -60,9 +60,9 @@ def _package(kind: type[BaseException]) -> str:
 
 
 def _told(problem: Exception, engine: str) -> str:
-    """What went wrong in a few words, and the way out."""
+    """A short description of the failure, with advice."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-    # A JVM says first where it failed; the cause stands last.
+    # The JVM reports the place first; the cause is last.
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
         return f"{lines[0][:_REASON]}; are all files of the table still there?"
@@ -79,8 +79,8 @@ _REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
-    """The rows of any table that Narwhals understands, second opinions left out, as questions of systems leave them
-    out; raises `InputError` for what is none."""
+    """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude; raises
+    `InputError` for other objects."""
     try:
         frame = nw.from_native(table)
     except TypeError:
@@ -95,7 +95,7 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
 
 
 def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
-    """The rows of a small answer."""
+    """The rows of a small result as a data frame."""
     if frame.implementation.is_polars():
         native: pl.LazyFrame = frame.to_native()
         return native.collect(engine="streaming")
@@ -104,12 +104,12 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def names_of(option: str, names: str | Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """The names of an argument, each once; a comma inside a known name does not separate names."""
+    """The names of an argument without duplicates; a comma inside a known name does not separate names."""
     return tuple(dict.fromkeys(value_list(option, names, labels=labels)))
 
 
 def check_known(names: Sequence[str], labels: Sequence[str], *, where: str, option: str, what: str) -> None:
-    """Raise `OptionError` for a name that the table does not hold."""
+    """Raise `OptionError` for a name that the table does not contain."""
     for name in names:
         if name not in labels:
             raise OptionError(
@@ -118,7 +118,7 @@ def check_known(names: Sequence[str], labels: Sequence[str], *, where: str, opti
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:
-    """1 where it holds, else 0; also where it is unknown."""
+    """1 if the condition is true, 0 if it is false or null."""
     return otherwise(condition, 1, 0)
 
 

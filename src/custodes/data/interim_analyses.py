@@ -1,4 +1,4 @@
-"""Interim analyses: the decisions on pairs at each analysis of a sequential study, as its export has them."""
+"""Interim analyses of a study that was annotated sequentially."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""A row per pair and look (numbered from 1), as they were judged: `wins` are of system_a; `decision` 1, 0 or -1
-(system_a better, not decided, system_b better); `is_open` whether the pair was asked about after it; theta the
-chance that system_a is the better; margin with its interval."""
+"""A row per pair and interim analysis (numbered from 1): `wins` of system_a; `decision` 1, 0 or -1 (system_a better,
+undecided, system_b better); `is_open`: whether annotation of the pair continued; theta, the probability that system_a
+is better; margin with its interval."""
 
 
 STOPPED = "stopped-by-answers"
-"""The note on studies in which answers decided how many more were asked."""
+"""The note on studies in which answers determined the number of further annotations."""
 
 
 def no_interim_analyses() -> pl.DataFrame:
-    """No looks: a study that was not stopped by its answers, as far as is known."""
+    """A table without interim analyses, for a study that was not annotated sequentially as far as is known."""
     return pl.DataFrame(schema=SCHEMA)
 
 
 def sequential_notes(looks: pl.DataFrame) -> list[Note]:
-    """What holds of a study in which answers decided how many more were asked, and what does not (simulated, see the
-    page of statistics); nothing where every pair was asked the same, once.
+    """A note on which results are valid for a sequentially annotated study (by simulation, see the page on statistics);
+    none if every pair was annotated once, with a fixed number.
 
     >>> sequential_notes(no_interim_analyses())
     []
@@ -56,7 +56,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
 
 
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
-    """The last completed look of each pair, with the number of its `looks`.
+    """The last completed interim analysis of each pair, with the number of its analyses (`looks`).
 
     >>> last_looks(no_interim_analyses()).height
     0
@@ -67,7 +67,7 @@ def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
-    """The same with system_a < system_b, as verdicts have it."""
+    """The table with system_a < system_b, as in verdicts."""
     turn = pl.col("system_a") > pl.col("system_b")
 
     def swapped(name: str, other: pl.Expr) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Items: which document, domain or subset each input belongs to, and how much it weighs."""
+"""Items: document, domain or subset of each input, and its weight."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ SCHEMA = {
 }
 
 LARGEST = 1e12
-"""Weight, and inverse of a probability, up to which products of several neither overflow nor vanish."""
+"""Largest weight, and largest inverse of a probability, for which products neither overflow nor underflow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """One row per item: cluster (what is resampled together: a document, a dialogue), group (domain, subset), dataset,
-    weight, probability (the chance that people were asked about it); '' and null where nobody said. Items without a row
-    stand for themselves."""
+    """One row per item: cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight,
+    probability (of being annotated); '' and null if not given. An item without a row is its own cluster."""
 
     frame: pl.DataFrame
 
     @classmethod
     def empty(cls) -> Items:
-        """Nothing known of any item."""
+        """A table without rows."""
         return cls(frame=pl.DataFrame(schema=SCHEMA))
 
     @classmethod
@@ -70,7 +69,7 @@ class Items:
         return cls(frame=rows), notes
 
     def joined(self, other: Items) -> Items:
-        """What both say of items; two values of one item raise `InputError`."""
+        """The rows of both; different values of one item raise `InputError`."""
         both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
         frame = one_value_per_item(both)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
@@ -84,9 +83,9 @@ class Items:
 
 
 def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
-    """A row per item with its value in each column; two values of one item in one column raise `InputError`.
+    """One row per item with its value in each column; different values of one item raise `InputError`.
 
-    `where` names the table in the message (default: the rows are of two inputs).
+    `where` names the table in the message (default: two inputs).
     """
     prefix, source = (f"{where}: ", "") if where else ("", " in two inputs")
     grouped = rows.group_by("item", maintain_order=True)

@@ -1,4 +1,4 @@
-"""One study from several inputs: rows united, overlap checked, labels on one scale."""
+"""Join several inputs into one study: union of rows, check of the overlap, common scale of labels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from custodes.errors import InputError, listed
 
 
 def join(studies: Sequence[Study]) -> Study:
-    """One study from several: rows united, what the inputs share by item and system checked and reported.
+    """Join several studies: union of rows; overlap by item and system is checked and reported.
 
-    Raises `InputError` if two inputs with ratings share neither an output nor a rater, or name one rater as both kinds.
+    Raises `InputError` if two inputs with ratings share neither an output nor a rater, or if a rater has both kinds.
     """
     joined, *others = studies
     for other in others:
@@ -32,7 +32,7 @@ def join(studies: Sequence[Study]) -> Study:
         a, b = joined.outputs, other.outputs
         outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
         frame = other.preferences.frame
-        if joined.sides and other.sides:  # files of one benchmark repeat what is right
+        if joined.sides and other.sides:  # files of one benchmark repeat the reference labels
             same = [*KEY, "preference"]
             frame = frame.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
         raters, unlike = joined.raters.joined(other.raters)
@@ -61,7 +61,7 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
-    """Two studies, of which one that names no system takes the only system of the other."""
+    """Two studies; one without system names gets the only system of the other."""
     if b.unnamed_system and len(a.systems) == 1:
         return a, _with_system(b, a.systems[0])
     if a.unnamed_system and len(b.systems) == 1:
@@ -70,7 +70,7 @@ def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _with_system(study: Study, system: str) -> Study:
-    """A study whose only system has this name."""
+    """The study with this name for its only system."""
     column = pl.lit(system).alias("system")
     attributes = study.attributes
     return replace(
@@ -81,7 +81,7 @@ def _with_system(study: Study, system: str) -> Study:
 
 
 def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
-    """Two studies, of which ratings by sample take the task of a log whose items are `TASK/SAMPLE` of one task."""
+    """Two studies; items of ratings by sample get the task of a log whose items are `TASK/SAMPLE` of one task."""
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
     for log, samples in ((a, b), (b, a)):
@@ -94,7 +94,7 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _with_task(study: Study, task: str) -> Study:
-    """A study of ratings whose items are of a task."""
+    """A study of ratings with the task prefixed to its items."""
     column = pl.format("{}/{}", pl.lit(task), "item").alias("item")
     attributes = study.attributes
     return replace(
@@ -106,7 +106,7 @@ def _with_task(study: Study, task: str) -> Study:
 
 
 def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both; where both have one, the values of `a` and below them those of `b`."""
+    """The columns of both tables; for common columns the values of `a`, and where missing those of `b`."""
     if a is None or b is None:
         return b if a is None else a
     both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
@@ -156,7 +156,7 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         return []
     shared = mine.join(other, on=JOIN_KEY, how="semi").height
     if not shared and a.raters.kind.keys() & b.raters.kind.keys():
-        return []  # parts of one study, such as a log for each system, judged by one rater
+        return []  # parts of one study by one rater, such as a log for each system
     if not shared:
         unlike = [
             f"{name}s {listed(mine[name].unique().sort(), limit=2)} and {listed(other[name].unique().sort(), limit=2)}"

@@ -1,4 +1,4 @@
-"""Labels: which words are binary, which of them is positive, and their codes in a table of ratings."""
+"""Labels: known binary words, the positive one of two, and codes in a table of ratings."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ BINARY: Sequence[tuple[str, str]] = (
     ("❌", "✅"),
     *BINARY_WORDS,
 )
-"""Known pairs of labels, the positive one second."""
+"""Known pairs of labels, with the positive one second."""
 
 POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in enumerate(pair)}
 """Known label to 0 (negative) or 1 (positive)."""
 
 MOST_LABELS = 20
-"""Distinct words up to which a column holds labels, and not names or texts."""
+"""Most distinct words of a column of labels; columns with more hold names or texts."""
 
 MOST_STEPS = 11
-"""Distinct whole numbers up to which a column holds ordinal labels."""
+"""Most distinct integers of a column of ordinal labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """The labels of an aspect: `words` in the order of their codes 0, 1, ...; of two the second is positive.
+    """The labels of an aspect: `words` in the order of their codes 0, 1, ...; with two, the second is positive.
 
-    `ordered`: the codes have an order. `scores`: raters whose ratings are numbers to be compared with a threshold, and
-    no codes.
+    `ordered`: the codes have an order. `scores`: raters with numeric ratings, to be compared with a threshold, instead
+    of codes.
     """
 
     words: tuple[str, ...]
@@ -75,7 +75,7 @@ class LabelScale:
 
 
 def label_words(column: pl.Series) -> pl.Series:
-    """Cells of a column as words in lower case; null where empty, and whole numbers without a decimal point."""
+    """Cells of a column as lower-case words; null if empty; integers without a decimal point."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
         whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
@@ -89,22 +89,22 @@ def label_words(column: pl.Series) -> pl.Series:
 
 
 def is_binary(words: Iterable[str]) -> bool:
-    """Whether all words are known labels of two, and none is both (`false` beside `pass` is binary)."""
+    """Whether all words are known binary labels (of any pair: `false` with `pass` is binary), none of both kinds."""
     distinct = set(words)
     return bool(distinct) and distinct <= POLARITY.keys()
 
 
 def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
-    """The scale of some columns of words (`label_words`), of which `gold` hold human labels.
+    """The scale of columns of words (`label_words`), of which `gold` hold human labels.
 
-    Known words of two labels are binary, whatever pair they are of. Whole numbers are ordinal; other words nominal, in
-    alphabetical order. A column of numbers beside binary human labels holds scores; without human labels, one of
-    numbers that are not whole beside binary labels.
+    Known binary labels are binary, whatever pair they are from. Integers are ordinal; other words nominal, in
+    alphabetical order. With binary human labels, a numeric column holds scores; without human labels, a column with
+    non-integers next to binary labels holds scores.
 
     Raises
     ------
     InputError
-        Where human labels are neither words nor whole numbers.
+        If human labels are neither words nor integers.
     """
     everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
     reference = list(gold) or [name for name, seen in everyone.items() if not _fractions(seen)] or list(columns)
@@ -137,7 +137,7 @@ def _numbers(words: Iterable[str]) -> bool:
 
 
 def _fractions(words: Iterable[str]) -> bool:
-    """Whether words are numbers and not all of them whole."""
+    """Whether the words are numbers, not all of them integers."""
     return _numbers(words) and not all(float(word).is_integer() for word in words)
 
 
@@ -150,7 +150,7 @@ def _is_number(word: str) -> bool:
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
-    """The negative and the positive word: those that occur, else their partners."""
+    """The negative and the positive word: those that occur, or their known counterparts."""
     pair = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
         if code not in pair:
@@ -159,7 +159,7 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
 
 
 def codes(column: pl.Series, scale: LabelScale) -> pl.Series:
-    """Codes (or scores) of words, as floats; null where empty."""
+    """Codes (or scores) of words, as floats; null if empty."""
     numbers = column.cast(pl.Float64, strict=False)
     if column.name in scale.scores:
         return numbers
@@ -176,10 +176,10 @@ def on_one_scale(
     *,
     kind: Mapping[str, str],
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
-    """Ratings of two inputs with codes of one scale for each aspect that both rated, and the scales of all aspects.
+    """Ratings of two inputs with codes on a common scale for each shared aspect, and the scales of all aspects.
 
-    Where one input has labels and the other numbers (0 and 1, or scores of a judge), these are read as `scale_of` reads
-    a column beside human labels.
+    If one input has labels and the other numbers (0 and 1, or scores of a judge), the numbers are read as `scale_of`
+    reads a column next to human labels.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
 
 
 def _recoded(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
-    """Ratings with the chosen scores as codes of a scale; labels that the scale has not are left out."""
+    """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
     rows = frame.with_row_index("row").filter(chosen)
     parts = pl.concat([rows.select("row"), words], how="horizontal").partition_by("rater", as_dict=True)
     coded = [

@@ -1,4 +1,4 @@
-"""Notes: what was left out, inferred or undefined, counted and named, so that nothing is dropped in silence."""
+"""Notes: exclusions, inferences and undefined values, with counts, so that nothing is dropped silently."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 OF_ASPECT = " for aspect {!r}"
-"""How a message names its aspect."""
+"""Text of the aspect in a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """One thing the reader of a number should know.
+    """A note for the reader of a result.
 
-    `rule` is a short stable name (`missing-score`, `constant-metric`), `count` how often it happened
-    (0 where counting makes no sense), `aspect` the one that it speaks of ('' for all).
+    `rule` is a short stable name (`missing-score`, `constant-metric`), `count` the number of cases (0 if not
+    countable), `aspect` the aspect concerned ('' for all).
     """
 
     rule: str
@@ -24,8 +24,7 @@ class Note:
 
 
 def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
-    """Notes from rule, how often it happened (True: it did, and counting makes no sense) and message; none where it did
-    not.
+    """Notes from tuples of rule, count (True: applies, not countable) and message; those with a count of 0 are omitted.
 
     >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
     ['seen']
@@ -38,7 +37,7 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
 
 def joined(notes: Iterable[Note]) -> list[Note]:
-    """The notes, those that differ only in the aspect as one.
+    """The notes; those that differ only in the aspect are merged.
 
     >>> [note.message for note in joined([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),
@@ -55,7 +54,7 @@ def joined(notes: Iterable[Note]) -> list[Note]:
 
 
 def _joined(group: list[Note]) -> Note:
-    """One note of several that differ only in the aspect."""
+    """Merge notes that differ only in the aspect."""
     first = group[0]
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
     if len(aspects) == 1:

@@ -1,4 +1,4 @@
-"""Where counts come from: the file that held them, and how they were counted."""
+"""Origin of counts: their file, and how they were counted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """`how` counts were counted, as options of `custodes count`, as far as it is known; and the `name` and `digest` of
-    their file, if they are of one."""
+    """`how` counts were counted, as options of `custodes count`, as far as known; with `name` and `digest` of their
+    file, if any."""
 
     how: Mapping[str, Any] = field(default_factory=dict)
     name: str = "counts"
@@ -25,7 +25,7 @@ def counted_by(
     systems: Sequence[str] | None,
     **settings: Any,
 ) -> Origin:
-    """The origin of counts that these options made; an option that is not given is not told.
+    """The origin of counts made with these options; options that are not given are omitted.
 
     >>> counted_by(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}

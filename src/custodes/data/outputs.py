@@ -1,4 +1,4 @@
-"""Outputs: the texts that were judged, and what the systems were given."""
+"""Outputs: the texts of systems, and the inputs that they were given."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ SOURCES: dict[str, Any] = {
     "meta": pl.String,
 }
 ROLES = ("role", "speaker")
-"""What may say who speaks in a turn of a dialogue."""
+"""Keys of the speaker in a turn of a dialogue."""
 WORDS = ("text", "content")
-"""What may hold the words of a turn."""
+"""Keys of the words of a turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """`texts`: item, system, text (one row per output); `sources`: item, source, references, images (paths or
-    addresses), context (a text, or turns as JSON: a list of objects with role and text), meta (a JSON object as text),
-    one row per item; '' and [] where nobody said. `images`: item, system, image (a path or address), one row per image
-    of an output."""
+    """Texts and images of a study.
+
+    `texts`: item, system, text (one row per output); `sources`: item, source, references, images (paths or addresses),
+    context (a text, or turns as JSON: a list of objects with role and text), meta (a JSON object as text), one row per
+    item; '' and [] if not given. `images`: item, system, image (a path or address), one row per image of an output.
+    """
 
     texts: pl.DataFrame
     sources: pl.DataFrame
@@ -41,7 +43,7 @@ class Outputs:
 
     @classmethod
     def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
-        """From sources with some of their columns; what is not there, or null, is empty."""
+        """From sources with some of their columns; missing columns and nulls become empty."""
         columns = [
             pl.col(name) if name in sources.columns else pl.lit(None, dtype=kind).alias(name)
             for name, kind in SOURCES.items()
@@ -52,7 +54,7 @@ class Outputs:
         return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
-        """The same with images that lie in the folder of the file by their path; others stay as they are written."""
+        """The outputs with paths of images relative to the folder resolved; other images are unchanged."""
         named = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         here = {name: str(folder / name) for name in named if "\0" not in name and (folder / name).is_file()}
         if not here:
@@ -65,7 +67,7 @@ class Outputs:
         )
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
-        """Both together: of an output the first text, of an item the first of each that is not empty."""
+        """The union of both: the first text of an output, and for an item the first non-empty value of each column."""
         texts = pl.concat([self.texts, other.texts])
         by_output = texts.group_by("item", "system").agg(pl.col("text").n_unique())
         both = pl.concat([self.sources, other.sources]).with_columns(
@@ -96,7 +98,7 @@ class Outputs:
 
 
 def turns_of(context: str) -> list[tuple[str, str]] | None:
-    """Role and text of each turn where a context is a dialogue: JSON, a list of objects with `role` and `text` (or
+    """Role and text of each turn if a context is a dialogue: JSON, a list of objects with `role` and `text` (or
     `content`). None for any other text.
 
     >>> turns_of('[{"role": "user", "text": "Hi"}]'), turns_of("[1] a source")
@@ -111,7 +113,7 @@ def turns_of(context: str) -> list[tuple[str, str]] | None:
 
 
 def turns_in(value: Any) -> list[tuple[str, str]] | None:
-    """Role and text of each turn of a list of objects, None where it is no dialogue."""
+    """Role and text of each turn of a list of objects, None if it is not a dialogue."""
     if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
         return None
     turns = [

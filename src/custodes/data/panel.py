@@ -1,4 +1,4 @@
-"""Panel: the bridge from ratings to arrays of scores."""
+"""Panel: ratings as arrays of scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Panel:
     """Scores of raters on items x systems, higher is better.
 
     `values` (raters, items, systems) and `system_scores` (raters, systems; given by the file, not averaged here) are
-    NaN where nothing was rated. Repeats are averaged.
+    NaN if not rated. Repeats are averaged.
     """
 
     values: Floats
@@ -43,7 +43,7 @@ class Panel:
     def from_study(
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
-        """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
+        """The scores of these raters for one aspect; without rows of the aspect, a rater's rows without an aspect."""
         rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
@@ -58,7 +58,7 @@ class Panel:
 
 
 def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int64]:
-    """The position of each label in `categories`; -1 for a label that is not there."""
+    """The position of each label in `categories`; -1 for a missing label."""
     table = pl.DataFrame(
         {"label": list(categories), "code": range(len(categories))}, schema={"label": pl.String, "code": pl.Int64}
     )
@@ -73,7 +73,7 @@ def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int
 
 
 def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
-    """Mean scores by the labels of some columns, an axis each; NaN where there is none."""
+    """Mean scores as an array with one axis per column of labels; NaN without a score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
     inside = (codes >= 0).all(axis=0)

@@ -31,34 +31,34 @@ KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 CHANCES = ("p_a", "p_tie", "p_b")
 SECONDS = "seconds"
 VALUES = ("preference", *CHANCES, SECONDS)
-"""What a verdict says; the rest is what it is of."""
+"""Columns of the content of a verdict; the others identify it."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys((*CHANCES, SECONDS), pl.Float64)}
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
 WHOLE = 1e-3
-"""How far from 1 the sum of the chances of a verdict may be."""
+"""Largest deviation of the sum of a verdict's probabilities from 1."""
 OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
-"""The note on verdicts that the file itself calls invalid."""
+"""The note on verdicts that the file marks as invalid."""
 NOT_ASKED = "not asked"
-"""The repeat of a tie that nobody was asked for, since both outputs are the same to the letter."""
+"""Value of `repeat` for a tie that was not queried, as both outputs are identical."""
 HALF = "half-judged"
-"""The note on comparisons that were asked in both orders and answered in one."""
+"""The note on comparisons that were queried in both orders and answered in one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 SHOWN_FIRST = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
-"""Presentation orders as numbers: 1 where system_a was shown first, -1 where system_b was, 0 unknown."""
+"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was, 0 unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preferences:
     """Verdicts of raters on pairs of outputs of one item.
 
-    `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two outputs
-    that are the same, see `asked`), order ('ab', 'ba': the order in which the outputs were shown; '' unknown),
-    preference (1: system_a better, 0 tie, -1: system_b better), the chances p_a, p_tie, p_b that the rater gave to
-    these and the seconds that it took (null: not known). `missing` has the columns up to order, and `why` (the reason
-    that the file gives, else 'empty' or 'unreadable'): what was asked and not answered. Questions take it for not
-    rated; `consistency` counts it.
+    `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two
+    identical outputs, see `asked`), order ('ab', 'ba': the order in which the outputs were shown; '' unknown),
+    preference (1: system_a better, 0 tie, -1: system_b better), the rater's probabilities p_a, p_tie, p_b of these and
+    the seconds that it took (null: unknown). `missing` has the columns up to order, and `why` (the reason given by the
+    file, else 'empty' or 'unreadable'): queries without an answer. Questions treat these as not rated; `consistency`
+    counts them.
     """
 
     frame: pl.DataFrame
@@ -66,7 +66,7 @@ class Preferences:
 
     @classmethod
     def empty(cls) -> Preferences:
-        """No verdicts at all."""
+        """A table without verdicts."""
         return cls(frame=pl.DataFrame(schema=SCHEMA))
 
     @classmethod
@@ -79,12 +79,12 @@ class Preferences:
         unreadable: pl.Series | None = None,
         unused: Sequence[str] = (),
     ) -> tuple[Preferences, list[Note]]:
-        """Check a table `item, system_a, system_b, rater, preference` (optional `aspect`, `repeat`, `order`, `invalid`,
-        `p_a`, `p_tie`, `p_b`, `seconds`).
+        """Check a table `item, system_a, system_b, rater, preference` (optionally `aspect`, `repeat`, `order`,
+        `invalid`, `p_a`, `p_tie`, `p_b`, `seconds`).
 
-        Rows are turned so that system_a < system_b. An empty preference is an absent verdict: kept in `missing` with
-        the reason in `invalid`, and counted; `unreadable` marks rows where there was a verdict that nobody could read.
-        `unused` are columns of the file that may tell rows apart that look the same.
+        Rows are reversed where necessary so that system_a < system_b. An empty preference is a missing verdict: kept in
+        `missing` with the reason in `invalid`, and counted; `unreadable` marks rows whose verdict could not be read.
+        `unused` are columns of the file that may distinguish duplicate rows.
 
         >>> verdicts = pl.DataFrame(
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
@@ -150,23 +150,23 @@ class Preferences:
         ), notes
 
     def where(self, keep: pl.Expr) -> Preferences:
-        """The rows, of verdicts and of missing ones, that meet a condition on what both have."""
+        """The rows, of verdicts and of missing ones, that satisfy a condition on common columns."""
         return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
-        """First and second opinions: `second` and `answered` (whether there is a preference) are of the rows that this
-        was made from, in their order."""
+        """First and second opinions: `second` and `answered` (whether there is a preference) refer to the rows that
+        this was made from, in order."""
         is_second, lost = second.filter(answered), second.filter(~answered)
         first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~lost))
         return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(lost))
 
     @property
     def asked(self) -> Preferences:
-        """What somebody was asked for: without the ties that follow from outputs being the same."""
+        """The queried verdicts: without the ties that follow from identical outputs."""
         return self.where(pl.col("repeat") != NOT_ASKED)
 
     def half(self) -> pl.DataFrame:
-        """The comparisons (item, system_a, system_b, rater, aspect) that were asked in both orders, as a missing
+        """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders, as a missing
         verdict shows, and answered in one.
 
         >>> rows = {"item": 1, "system_a": "A", "system_b": "B", "rater": "j", "order": ["ab", "ba"]}
@@ -183,10 +183,10 @@ class Preferences:
         Returns
         -------
         frame : data frame
-            One row per item, system_a, system_b, rater and aspect, in the order of the file, with preference and order
-            (1: system_a was shown first, -1: system_b, 0: unknown, and the mean where orders were merged).
+            One row per item, system_a, system_b, rater and aspect, in file order, with preference and order (1:
+            system_a was shown first, -1: system_b, 0: unknown, and the mean for merged orders).
         notes : list of Note
-            How many comparisons were left out or hold verdicts that contradict each other.
+            Numbers of comparisons that were excluded or have contradictory verdicts.
         """
         halves = orders != "first" and (self.missing["order"] != "").any()
         if not halves and not repeated(self.frame, COMPARISON).any():
@@ -213,7 +213,7 @@ class Preferences:
         )
 
     def _merged(self, orders: Orders) -> pl.DataFrame:
-        """What `merge_orders` makes of all verdicts, in the order of the file."""
+        """The result of `merge_orders` for all verdicts, in file order."""
         answered = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
         missing = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered, missing]).with_row_index("row")
@@ -223,12 +223,12 @@ class Preferences:
 
 
 def option(role: str, name: str) -> str:
-    """The option that says which column has a role."""
+    """The option that maps a column to a role."""
     return f"--column {shlex.quote(f'{role}={name}')}"
 
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
-    """p_a, p_tie and p_b, all of them or none in a row; a tie that nobody speaks of has chance 0."""
+    """p_a, p_tie and p_b, all or none of them in a row; an empty p_tie counts as 0."""
     probabilities = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()

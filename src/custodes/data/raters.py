@@ -1,4 +1,4 @@
-"""Raters: who judged (people or metrics), on which scale and in which direction; inferred where no file says."""
+"""Raters: human or metric, with scale and direction; inferred if no file declares them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SCHEMA = {
     "truncated": pl.Float64,
 }
 UNLIKE = "signatures-differ"
-"""The note on raters of one name that may be two."""
+"""The note on raters with the same name that may be different."""
 INCOMPLETE = "raters-beside-incomplete"
-"""The note on metrics that the raters table beside their file does not name."""
+"""The note on metrics that the raters table next to their file does not name."""
 UNTOLD = "direction-not-told"
-"""The note on metrics that are called like ones of which lower is better, where no table says it of them."""
+"""The note on metrics with names of metrics for which lower is better, if no table declares it."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
-"""Metrics of `custodes score` of which lower is better; scores of these names are likely to be theirs."""
+"""Metrics of `custodes score` for which lower is better; scores with these names are probably theirs."""
 KINDS = ("human", "metric")
 
 
@@ -52,12 +52,11 @@ KINDS = ("human", "metric")
 class Raters:
     """One row per rater.
 
-    Columns: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared), person
-    (false: a mere annotator slot that may hold several people), date, cost, cost_unit (what the cost is counted in;
-    null: nobody said), own_system (a comma list of globs: the systems that are the rater's own, such as those of its
-    maker; null: none are named), signature (everything that may change what a metric or judge says: library, version,
-    parameters), truncated (the share of outputs of which it saw a part only).
-    `directed`: those of which a table said which way is better.
+    Columns: kind ('human', 'metric', '' while unknown), higher_is_better, low, high (null: not declared), person
+    (false: an annotator slot, possibly shared by several persons), date, cost, cost_unit (unit of the cost; null:
+    unknown), own_system (a comma list of globs: the rater's own systems, such as those of its maker; null: none),
+    signature (everything that may change the scores of a metric or judge: library, version, parameters), truncated (the
+    proportion of outputs of which only a part was read). `directed`: raters whose direction was declared in a table.
     """
 
     frame: pl.DataFrame
@@ -65,7 +64,7 @@ class Raters:
 
     @classmethod
     def infer(cls, kinds: Mapping[str, str]) -> Raters:
-        """Raters of which only the kind is known: higher is better, scale unknown, people are slots."""
+        """Raters with known kinds only: higher is better, unknown scale, annotators are slots."""
         rows = [
             {"rater": rater, "kind": kind, "higher_is_better": True, "person": False} for rater, kind in kinds.items()
         ]
@@ -90,30 +89,30 @@ class Raters:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Rater to declared (low, high), only where both are declared."""
+        """Rater to declared (low, high), if both are declared."""
         declared = self.frame.drop_nulls(["low", "high"])
         return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
 
     @property
     def own_systems(self) -> dict[str, str]:
-        """Rater to the patterns of its own systems, only where some are named."""
+        """Rater to the patterns of its own systems, if any."""
         named = self.frame.drop_nulls("own_system")
         return dict(zip(named["rater"], named["own_system"], strict=True))
 
     def only(self, raters: Sequence[str]) -> Raters:
-        """These raters alone, in this order."""
+        """These raters only, in this order."""
         order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
         return replace(self, frame=order.join(self.frame, on="rater", how="left", maintain_order="left"))
 
     def with_kinds(self, kinds: Mapping[str, str]) -> Raters:
-        """The same with some kinds set."""
+        """The raters with some kinds set."""
         replaced = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
 
     def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
-        """Both together: of a rater what one of them says; lower is better where one of them says so.
+        """The union of both, with the values declared for a rater in either; lower is better if either declares it.
 
-        Unlike signatures under one name are told: they may be two raters.
+        Different signatures under one name are noted: there may be two raters.
         """
         both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         ends = pl.col("low").is_not_null() | pl.col("high").is_not_null()
@@ -137,7 +136,7 @@ class Raters:
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
     def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
-        """Fill in what a side table says; its column `rater` may hold globs (a name written out wins over a glob).
+        """Fill in values of a side table; its column `rater` may hold globs (a literal name takes precedence).
 
         Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM or
         YYYY-MM-DD), cost, cost_unit (of this cost), own_system (a comma list of systems or globs), signature, truncated
@@ -164,19 +163,19 @@ class Raters:
             values_of: dict[str, Any] = {}
             for pattern, values in side.items():
                 if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
-                    # A name written out wins over a glob wherever it stands.
+                    # A literal name takes precedence over globs in any order.
                     values_of = values_of | values if pattern == name else values | values_of
             if row["kind"] and values_of.get("kind", row["kind"]) != row["kind"]:
                 kind = values_of["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
-            # A cost that comes without its unit is not in the unit of one that it replaces.
+            # A cost without a unit does not have the unit of the cost that it replaces.
             rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
             directed |= {name} if "higher_is_better" in values_of else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
     def untold(self) -> list[Note]:
-        """A note on metrics that are called like ones that count errors, of which no table says that lower is better.
+        """A note on metrics named like error metrics, if no table declares that lower is better.
 
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).untold()]
         [1]
@@ -192,7 +191,7 @@ class Raters:
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
-    """Pattern to what the row says (empty cells say nothing)."""
+    """Values of each row that are not empty, by the pattern of rater names in the row."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]

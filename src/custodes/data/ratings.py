@@ -1,4 +1,4 @@
-"""Ratings: the long table of scores, one row per rating, checked when made."""
+"""Ratings: the long table of scores, one row per rating, validated on creation."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from custodes.errors import InputError
 KEY = ("item", "system", "rater", "aspect", "repeat")
 OPTIONAL = ("aspect", "repeat", "invalid")
 LARGEST = 1e100
-"""Of a score: squares and fourth powers, and their sums, stay within what a number can hold."""
+"""Largest score for which squares and fourth powers, and their sums, do not overflow."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratings:
-    """Scores that raters (people or metrics) gave to systems' outputs.
+    """Scores of outputs by raters (annotators or metrics).
 
     `frame` has the columns item, system, rater, aspect, repeat (strings) and score (finite float). An empty item marks
-    a system-level score, an empty aspect a rater that rates the output as a whole. A missing rating is an absent row.
+    a system-level score, an empty aspect a rating of the output as a whole. A missing rating has no row.
     """
 
     frame: pl.DataFrame
 
     @classmethod
     def empty(cls) -> Ratings:
-        """No ratings at all."""
+        """A table without ratings."""
         return cls(frame=pl.DataFrame(schema=SCHEMA))
 
     @classmethod
     def make(
         cls, table: Any, *, where: str = "ratings", ignore: tuple[str, ...] = (), unit: str = "rows"
     ) -> tuple[Ratings, list[Note]]:
-        """Check a long table `item, system, rater, score` (optional `aspect`, `repeat`, `invalid`) and say what was
-        left out.
+        """Check a long table `item, system, rater, score` (optionally `aspect`, `repeat`, `invalid`), with notes on
+        excluded rows.
 
-        Rows without a score are absent ratings: left out and counted, by the reasons in `invalid`; `unit` is what a row
-        was in the file (such as "cells" of a wide table). Text, infinities, empty labels and a key that stands twice
-        raise `InputError` with the row.
+        Rows without a score are missing ratings: excluded and counted, by the reasons in `invalid`; `unit` is what a
+        row was in the file (such as "cells" of a wide table). Text, infinities, empty labels and duplicate keys raise
+        `InputError` with the row.
 
         >>> ratings, notes = Ratings.make(
         ...     pl.DataFrame({"item": [1], "system": ["A"], "rater": ["ann"], "score": [4]})
@@ -86,14 +86,14 @@ class Ratings:
         return cls(frame=ratings.drop_nulls("score")), notes
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
-        """First and second opinions: `second` and `answered` (whether there is a score) are of the rows that this was
-        made from, in their order."""
+        """First and second opinions: `second` and `answered` (whether there is a score) refer to the rows that this was
+        made from, in order."""
         is_second = second.filter(answered)
         return Ratings(frame=self.frame.filter(~is_second)), Ratings(frame=self.frame.filter(is_second))
 
 
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
-    """Refuse raters whose scores are so large or small that their squares are beyond what a number can hold."""
+    """Raise for raters whose scores are so large or small that their squares overflow or underflow."""
     largest = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
     for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
         if score:

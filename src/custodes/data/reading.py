@@ -1,4 +1,4 @@
-"""Reading: sources to one study. What a source is, what its columns mean, which reader takes it."""
+"""Read sources into one study: type of each source, mapping of its columns, and choice of the reader."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Inputs of the package: a study with ratings, and texts without."""
 
 NEAREST = 3
-"""Readers that are shown where none fits."""
+"""Most readers named in the message if none fits."""
 
 SIDED = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
 VERDICTS = ("item", "system_a", "system_b", "winner")
-"""Roles that an error shows where a table looks like one of verdicts."""
+"""Roles named in the message if a table looks like one of verdicts."""
 
 
 @checked
@@ -150,7 +150,7 @@ def read(
 
 
 def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
-    """A study, or a table whose reader is still to be found."""
+    """A study, or a table whose reader is not yet determined."""
     if isinstance(source, str) and source == DEMO:
         from custodes.data.simulate import demo_study
 
@@ -172,13 +172,13 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
-    """The same without raters tables that lie beside other sources: `*.csv` of a shell names them, too."""
+    """The sources without raters tables next to other sources, as `*.csv` in a shell includes them."""
     files = without_sidecars([place[0] for place in map(_place, sources) if place])
     return [source for source in sources if (place := _place(source)) is None or place[0] in files]
 
 
 def _place(source: Any) -> tuple[Path, str | None] | None:
-    """The file that a source names, and the part of it; None where it names none."""
+    """The file named by a source, and the part of it; None without a file."""
     if not isinstance(source, str | Path):
         return None
     path, part = path_and_part(source)
@@ -186,7 +186,7 @@ def _place(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
-    """A study with what the raters tables beside its files say, but for the one that is given as `raters`."""
+    """A study with the raters tables next to its files, except the table given as `raters`."""
     place = _place(raters)
     for file in table.files if study.raters.frame.height else ():
         sidecars = sidecar_raters(file, table.part)
@@ -229,7 +229,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
 
 
 def takes_raters(file: Path) -> bool:
-    """Whether a raters table that lies beside a file is read with it: it is a table of scores or verdicts."""
+    """Whether a raters table next to a file is read with it: only for tables of scores or verdicts."""
     try:
         opened = _opened(file, reader=None, invalid="force")
         if not isinstance(opened, LoadedTable):
@@ -241,7 +241,7 @@ def takes_raters(file: Path) -> bool:
 
 
 def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
-    """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
+    """The study in a table; if its columns do not fit a reader, the error suggests a mapping that reads it."""
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
@@ -271,7 +271,7 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
 
 
 def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
-    """Whether a mapping reads a table, and finds so many systems or more; in texts alone one is enough."""
+    """Whether a mapping reads a table, with at least this many systems; for texts alone one is enough."""
     try:
         study = _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except CustodesError:
@@ -311,7 +311,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         if unfit or orders or chosen is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
-    except UnicodeEncodeError:  # objects of a dataframe, which Polars makes text of only now
+    except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
         raise InputError(
             f"{table.name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not "
             "valid text; correct the cell"
@@ -334,7 +334,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
 
 
 def _labels(table: LoadedTable, columns: Columns) -> Study | None:
-    """The study of a table of labels that no reader but that of wide tables takes; else None."""
+    """The study of a table of labels, if no reader except that of wide tables fits; else None."""
     names = list(columns._renamed(table.frame.columns))
     fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
     if fitting not in (None, TABLE_READERS["wide"]):
@@ -350,7 +350,7 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
 def _completed(
     study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
 ) -> Study:
-    """A study with the digest and the notes of its table, and with the images that lie in the folder of its file."""
+    """A study with the digest and notes of its table, and with image paths relative to the folder of its file."""
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.beside(*folders))
@@ -359,7 +359,7 @@ def _completed(
 
 
 def _path_reader(path: Path) -> PathReader | None:
-    """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
+    """The format of a path that is more than a table; streams cannot be inspected before reading."""
     if is_stream(path):
         return None
     fitting = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
@@ -414,6 +414,6 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
 
 
 def _table_readers() -> Iterator[TableReader]:
-    """Ours, then those of other packages, which are not even loaded where ours will do."""
+    """Built-in readers, then those of other packages, which are loaded only if no built-in one fits."""
     yield from TABLE_READERS.values()
     yield from plugged_readers(OURS).values()

@@ -1,4 +1,4 @@
-"""Items that stand several times in a study under different names: the same texts, or the same scores."""
+"""Items that occur several times in a study under different names, with the same texts or the same scores."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 LEAST_CELLS = 6
-"""Scores or preferences of an item below which two items may agree by chance."""
+"""Fewest scores or preferences of an item; with fewer, two items may agree by chance."""
 FEWEST_CELLS = 3
-"""Scores or preferences of an item, on average, below which equal items are no evidence of copies."""
+"""Fewest scores or preferences of an item, on average; with fewer, equal items are no evidence of copies."""
 LEAST_TEXT = 100
-"""Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
+"""Fewest characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
-"""Two items are near if at most this proportion of their cells differs."""
+"""Largest proportion of different cells of two items that count as near."""
 LEAST_KINDS = 20
-"""Different items, with fewer of which equal ones are no evidence of copies; half of it where scores are fine."""
+"""Fewest different items; with fewer, equal ones are no evidence of copies. Half of it for fine scores."""
 FINE = 6
-"""Different values among the scores of an item, on average, from which they are too fine to be equal by chance."""
+"""Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
-"""Groups of equal items whose neighbours are counted."""
+"""Groups of equal items for which near items are counted."""
 
 
 def fingerprint(*columns: str) -> pl.Expr:
@@ -37,14 +37,14 @@ def fingerprint(*columns: str) -> pl.Expr:
 def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
-    Equal scores count only if they are no coincidence: more items must be equal to others than differ from them in
-    at most half of their cells, or all items must stand the same number of times. Items of one declared cluster are no
-    group, since they are resampled together.
+    Equal scores count only if a coincidence is unlikely: more items must be equal to others than nearly equal
+    (different in at most half of their cells), or all items must occur equally often. Items of one declared cluster are
+    not a group, since they are resampled together.
     """
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)
     groups = list(by_text)
-    # Labels have few values, so equal ones mean nothing.
+    # Labels have few values, so equal ones are no evidence.
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
     items = [_items(cells) for cells in sides]
     sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
@@ -58,8 +58,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
-    """The items table (see `Items`) with each group of items, and whatever was in a cluster with one of them, in one
-    cluster."""
+    """The items table (see `Items`) in which each group of items, with the clusters of its members, is one cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
     missing = labels.to_frame().join(items, on="item", how="anti")
     frame = pl.concat([items, missing], how="diagonal").with_columns(
@@ -76,7 +75,7 @@ def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
 
 
 def repeated_message(groups: list[tuple[str, ...]]) -> str:
-    """What a note says of repeated items."""
+    """Text of the note on repeated items."""
     examples = listed((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
     copies = sum(len(group) - 1 for group in groups)
     return (
@@ -104,7 +103,7 @@ def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
 
 
 def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
-    """A row per item and `cell`, what a rater said of an output or a pair of outputs: `item`, `cell`, `value`."""
+    """A row per item and `cell`, the rating of an output or a pair of outputs by a rater: `item`, `cell`, `value`."""
     mine = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
     scores = study.ratings.frame.filter(mine).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
@@ -118,14 +117,14 @@ def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
 
 
 def _items(cells: pl.DataFrame) -> pl.DataFrame:
-    """A row per item: a fingerprint of its cells, their number and how many values they hold."""
+    """A row per item: a fingerprint of its cells, their number and the number of distinct values."""
     return cells.group_by("item", maintain_order=True).agg(
         own=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
     )
 
 
 def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of k items where all items stand k times."""
+    """Groups of k items if all items occur k times."""
     whole = _items(cells)
     kinds = whole.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
     times = gcd(*map(len, kinds))
@@ -135,7 +134,7 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells, unless as many items nearly agree; `whole`: a row per item, as of `_items`."""
+    """Groups of items with equal cells, unless equally many items nearly agree; `whole`: the rows of `_items`."""
     if _too_few(whole):
         return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
@@ -145,13 +144,13 @@ def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
-    """Whether items are too few, and their scores too coarse, for equal ones to be evidence of copies."""
+    """Whether there are too few items, or too coarse scores, for equal ones to be evidence of copies."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
     return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
-    """How many items are near one of these, and not equal to it."""
+    """Number of items that are near one of these, without being equal to it."""
     sizes = whole.select("item", "n")
     matches = (
         cells.filter(pl.col("item").is_in(items))
@@ -171,7 +170,7 @@ def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
 
 
 def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The groups, those with a common label joined; labels and groups in the order in which labels come first."""
+    """The groups, merged if they share a label; labels and groups in the order of first occurrence."""
     group_of: dict[str, list[str]] = {}
     for group in groups:
         for label in group:

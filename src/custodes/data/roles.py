@@ -1,4 +1,4 @@
-"""The role of an opinion: a first one says something of systems, a second one of people only."""
+"""The role of an annotation: a first opinion counts for systems, a second one only measures annotators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ ROLES = (PRIMARY, SECOND)
 
 
 def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
-    """Which rows of a file are second opinions, by its column `role`; None where no cell of it is one of `ROLES`.
+    """Rows of a file that are second opinions, by its column `role`; None if no cell is one of `ROLES`.
 
-    An empty cell is a first opinion. A column of that name with other words is not ours.
+    An empty cell is a first opinion. A column of that name with other words is ignored.
 
     >>> second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv").to_list()
     [True, False]

@@ -1,4 +1,4 @@
-"""What a number means: the bounds of a rater's scale and its direction."""
+"""Rating scales: bounds and direction of a rater's scores."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW_RATINGS = 20
-"""Below this many ratings per person's range says nothing about the scale."""
+"""Fewest ratings per annotator for which the observed range says something about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Two ranges that share less of their union than this are taken for two scales (a 1-5 rater who never went under 4
-shares .25 with one who used it all; MQM penalties and 0-100 direct assessments share 0)."""
+"""Smallest overlap of two ranges, relative to their union, for one scale (a 1-5 rater who never went below 4 has .25
+with one who used it all; MQM penalties and 0-100 direct assessments have 0)."""
 
 BEYOND = 0.05
-"""Share of scores beyond declared bounds that is worth a warning."""
+"""Proportion of scores outside declared bounds that gives a warning."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Bounds of a rater's scores; declared in a raters file, else the range seen.
+    """Bounds of a rater's scores: declared in a raters file, else the observed range.
 
     >>> Scale(low=1, high=5).comparable(Scale(low=0, high=100))
     False
@@ -33,14 +33,14 @@ class Scale:
 
     @classmethod
     def seen(cls, scores: NDArray[np.float64]) -> Scale:
-        """The range of the scores a rater gave (NaN ignored)."""
+        """The observed range of the scores of a rater (NaN ignored)."""
         defined = scores[np.isfinite(scores)]
         if not defined.size:
             return cls(low=np.nan, high=np.nan, n=0)
         return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
 
     def comparable(self, other: Scale) -> bool:
-        """Whether averaging scores of the two makes sense: equal declared bounds, or ranges that overlap enough."""
+        """Whether scores of the two can be averaged: equal declared bounds, or ranges that overlap enough."""
         if self.declared and other.declared:
             return self.low == other.low and self.high == other.high
         if min(self.n, other.n) < FEW_RATINGS:
@@ -51,18 +51,19 @@ class Scale:
         shared = min(self.high, other.high) - max(self.low, other.low)
         narrowest = min(self.high - self.low, other.high - other.low)
         if narrowest == 0:
-            # A constant rater shows one point of the scale; inside the other's range it proves nothing.
+            # A constant rater shows one point of the scale; within the other's range there is no evidence of a
+            # difference.
             return shared >= 0
         return shared / union >= LEAST_OVERLAP
 
 
 LEAST_TOP = 3
-"""A scale from below 0 to under this may be meant: -1, 0, 1, 2."""
+"""A scale from below 0 to a value below this may be intended: -1, 0, 1, 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MissingCode:
-    """A value that stands `n` times among scores from `low` to `high`, and may mean that there is none."""
+    """A value that occurs `n` times among scores from `low` to `high`, and may be a code for missing."""
 
     value: float
     n: int
@@ -77,8 +78,8 @@ class MissingCode:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
-        """The lowest or highest value, where it is so: the one negative whole number below a scale that begins at 0 or
-        above, or one written with nines only (99, -999) that is further off than the scale is wide."""
+        """The lowest or highest value, if it may be a code: the only negative integer below a scale that starts at 0 or
+        above, or a number of nines only (99, -999) that is further away than the width of the scale."""
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
         for at, rest in ((0, values[1:]), (-1, values[:-1])):
             if len(rest) < 2 or counts.sum() < FEW_RATINGS:

@@ -1,4 +1,4 @@
-"""Files as tables of an engine that need not fit in memory: Polars scans them, DuckDB spills."""
+"""Files as tables of an engine, which need not fit in memory: Polars scans them, DuckDB spills to disk."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LIMIT = re.compile(r"\d+(\.\d+)? *[KMGT]i?B", re.IGNORECASE)
 def scanned(
     sources: Sequence[str], *, engine: Engine, columns: Mapping[str, str], memory_limit: str | None, spill: str | None
 ) -> Iterator[Any]:
-    """The rows of files of one kind, as the engine's own table, `columns` (role to name) renamed.
+    """The rows of files of one type as a table of the engine, with `columns` (role to name) renamed.
 
-    `memory_limit` ('2GB') and `spill`, the folder where DuckDB puts what is beyond it. Raises `InputError` for files
-    that are not there or of several kinds, `OptionError` for options that Polars does not have.
+    `memory_limit` ('2GB') and `spill`, the folder for DuckDB's temporary files. Raises `InputError` for missing files
+    and for files of several types, `OptionError` for options that Polars does not have.
     """
     files, kind = _files(sources)
     if engine == "polars":
@@ -79,7 +79,7 @@ def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
 
 @in_engine("count")
 def _check_alike(files: Sequence[Path], kind: str) -> None:
-    """Raise `InputError` where files hold different columns; of JSON Lines a row may lack what it does not say."""
+    """Raise `InputError` if files have different columns; rows of JSON Lines may lack columns."""
     if kind == "json" or len(files) < 2:
         return
     scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
@@ -95,7 +95,7 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
 
 
 def _check_spill(folder: str) -> None:
-    """Raise `OptionError` for a folder that cannot be written, which DuckDB says only when it is full of rows."""
+    """Raise `OptionError` for a folder that is not writable, which DuckDB would report only when it needs it."""
     try:
         Path(folder).mkdir(exist_ok=True)
         with TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""Studies with known truth: what was planted comes with the study, so that an answer can be checked; the demo."""
+"""Simulated studies with known true values, for checking results; the demo."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from custodes.memory import check_memory
 from custodes.stats.arrays import Floats, Ints
 
 LIKERT = 5
-"""People rate from 1 to this many points."""
+"""Points of the human rating scale, from 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedMetric:
-    """How a metric sees an output: `signal` times its true quality, what it `favours`, normal noise of sd `noise`.
+    """How a metric rates an output: `signal` times its true quality, plus `favours`, plus normal noise of sd `noise`.
 
-    `favours` maps systems to what they get for nothing, in units of quality. `copies` names an earlier metric whose
-    view is taken instead of a fresh one. `levels` makes scores the integers 1 to levels (a judge; 0: continuous, in
-    (0, 1)). `by_aspect` rates every aspect, else their mean. With `higher_is_better` false it is a distance, in
-    (0, inf). `missing` is the share of items it has no scores for.
+    `favours` maps systems to their bonus, in units of quality. `copies` names an earlier metric whose latent score is
+    used instead of a new one. `levels` makes scores the integers 1 to levels (a judge; 0: continuous, in (0, 1)).
+    `by_aspect` rates every aspect, else their mean. With `higher_is_better` false it is a distance, in (0, inf).
+    `missing` is the proportion of items without scores.
     """
 
     name: str
@@ -62,13 +62,13 @@ class SimulatedMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What was planted.
+    """The true values of a simulation.
 
-    `quality` (systems, aspects), `latent` (items, systems, aspects): the true quality of systems and of each output;
-    higher is better. `favours` (metrics, systems): what each metric adds. `reliability` (annotators): correlation of an
+    `quality` (systems, aspects), `latent` (items, systems, aspects): true quality of systems and of each output; higher
+    is better. `favours` (metrics, systems): bonus by each metric. `reliability` (annotators): correlation of an
     annotator's impression (before rounding) with the true quality of outputs of one system. `better` (pairs, aspects):
     probability that system_a's output is truly better. `preferred` (metrics, pairs, aspects): probability that the
-    metric prefers it; NaN for a metric with levels, which can tie. Pairs in the order of `pairs_of`.
+    metric prefers it; NaN for a metric with levels, which can tie. Pairs are in the order of `pairs_of`.
     """
 
     systems: tuple[str, ...]
@@ -86,24 +86,25 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A study, the truth behind it, and the `recipe` (arguments of `simulate`) to draw it again."""
+    """A study, its true values, and the `recipe` (arguments of `simulate`) to draw it again."""
 
     study: Study
     truth: Truth
     recipe: Mapping[str, Any]
 
     def redraw(self, *, items: int, rng: int | np.random.Generator) -> Simulation:
-        """Another study of the same truth, of any size (as many items per document as before)."""
+        """Another study with the same true values, of any size (with as many items per document)."""
         documents = self.recipe["documents"]
         if documents is not None:
             documents = max(1, round(items * documents / self.recipe["items"]))
         return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
 
     def channels(self, *, items: int = 20_000, rng: int | np.random.Generator = 0) -> Floats:
-        """P(metric says | people say) of every metric, pair and aspect: (metrics, pairs, aspects, 3 human, 3 metric).
+        """P(metric preference | human preference) of every metric, pair and aspect: (metrics, pairs, aspects, 3, 3).
 
-        Each metric's confusion channel against the people averaged, from a redrawn study of so many items (standard
-        error about 1 / sqrt(items) over the square root of the row's share); NaN where people never say so.
+        Confusion matrix [human, metric] of each metric against the mean of the annotators, from a redrawn study of this
+        many items (standard error about 1 / sqrt(items) over the square root of the row's proportion); NaN for a human
+        preference that never occurs.
 
         >>> demo_simulation().channels(items=200).shape
         (7, 15, 2, 3, 3)
@@ -244,7 +245,7 @@ def simulate(
 
 
 def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
-    """What a person writes down of true qualities, 1 to 5; `sd` of the outputs of one system.
+    """Ratings of true qualities by an annotator, 1 to 5; `sd` of the outputs of one system.
 
     >>> marks(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
@@ -254,7 +255,7 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
 
 
 def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Ints:
-    """Paired counts (..., 3, 3) of n items: people's outcome drawn from p (..., 3), seen through a channel.
+    """Paired counts (..., 3, 3) of n items: human outcomes drawn from p (..., 3), metric outcomes through a channel.
 
     `channel` (..., 3, 3) [human, metric], rows sum to 1: the mixture matrix mu of the correction paper, transposed.
 
@@ -273,11 +274,11 @@ def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.r
 
 
 def demo_simulation() -> Simulation:
-    """The embedded demo with its truth: 80 texts of 16 documents, six systems, three people, seven metrics.
+    """The embedded demo with its true values: 80 texts of 16 documents, six systems, three annotators, seven metrics.
 
-    Planted: `learned` is good; `selfeval` favours Dogwood, which it takes to be as good as the best; `overlap` and
-    `overlap-stem` are near duplicates; `noise` sees nothing; `judge` rates each aspect from 1 to 5 and ties often;
-    `distance` is lower for better texts and missed a tenth of them; Birch and Cedar are equally coherent.
+    By design, `learned` is good; `selfeval` favours Dogwood, which it rates as high as the best; `overlap` and
+    `overlap-stem` are near duplicates; `noise` is random; `judge` rates each aspect from 1 to 5 and ties often;
+    `distance` is lower for better texts and lacks a tenth of them; Birch and Cedar are equally coherent.
     """
     return simulate(
         items=80,
@@ -364,7 +365,7 @@ def _check(
 
 
 def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
-    """Of each output there is a number for each aspect, while it is drawn and as a row."""
+    """Check the memory: each output has a number per aspect, both as an array and as a row."""
     _check_range("items", items, 1)
     for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
         if not n:
@@ -384,7 +385,7 @@ def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
 
 
 def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
-    """Item labels and their side table; documents are runs of items, dealt to the groups in turn."""
+    """Item labels and their side table; documents are runs of items, assigned to the groups in turn."""
     n_documents = items if documents is None else documents
     if not 1 <= n_documents <= items:
         raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
@@ -400,7 +401,7 @@ def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[
 
 
 def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
-    """(items, aspects): half the variance is the document's, half the item's own."""
+    """(items, aspects): half the variance is between documents, half between items."""
     of_items = rng.normal(size=(side.height, n_aspects))
     clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
     shared = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
@@ -408,7 +409,7 @@ def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.rand
 
 
 def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:
-    """What the metric looks at: every aspect, or their mean as the only one."""
+    """True quality that the metric rates: every aspect, or their mean."""
     return latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
 
 
@@ -421,7 +422,7 @@ def _rounded(view: Floats, levels: int) -> Floats:
 
 
 def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
-    """The view as a score; strictly monotone unless it has levels, so that preferences stay what the truth says."""
+    """The latent value as a score; strictly monotone unless it has levels, so that the true preferences hold."""
     if metric.levels:
         return _rounded(view if metric.higher_is_better else -view, metric.levels)
     return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)
@@ -430,7 +431,7 @@ def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
 def _rows(
     scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
 ) -> pl.DataFrame:
-    """Long ratings from (items, systems, aspects); NaN is an absent row."""
+    """Long ratings from (items, systems, aspects); NaN is a missing row."""
     item, system, aspect = np.nonzero(np.isfinite(scores))
     columns = {
         "item": pl.Series(items).gather(item),
@@ -467,7 +468,7 @@ def _chances(level: Floats, sd: Floats) -> Floats:
 
 
 def _preferred(metrics: Sequence[SimulatedMetric], level: Floats, systems: tuple[str, ...], *, spread: float) -> Floats:
-    """(metrics, pairs, aspects): the chance that a metric's continuous score prefers the first system's output."""
+    """(metrics, pairs, aspects): probability that a metric's continuous score prefers the first system's output."""
     n_aspects = level.shape[1]
     chances = np.full((len(metrics), comb(len(systems), 2), n_aspects), np.nan)
     seen: dict[str, tuple[Floats, Floats]] = {}

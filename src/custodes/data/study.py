@@ -1,4 +1,4 @@
-"""Study: ratings, verdicts, raters, items and texts that belong together; what `read` returns and questions take."""
+"""Study: ratings, verdicts, raters, items and texts; the result of `read` and the input of questions."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ NO_METRIC = (
     "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
 )
 POOLED = "pooled-aspects"
-"""The note on people who are named by aspects."""
+"""The note on annotators named by aspects."""
 TASTES = "annotators-differ"
-"""The note on annotators of different items who prefer different systems."""
+"""The note on annotators of different items with different preferences."""
 REPEATED = "repeated-items"
-"""The note on items that stand several times."""
+"""The note on items that occur several times."""
 OF_ALL_GROUPS = "whole-systems-of-all-groups"
-"""The note on scores of whole systems that a choice of groups leaves out."""
+"""The note on system-level scores that are excluded by selecting groups."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Study:
-    """What was judged, by whom, and what was left out on the way in.
+    """Ratings, raters, items and texts of one study, with notes on excluded rows.
 
-    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `selection`
-    is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
-    (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
-    second opinions on what others were asked first; they say something of people and nothing of systems, so that no
-    question of systems counts them. `looks`: interim analyses that stopped a pair (see `data.interim_analyses`).
-    `labels`: words of codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices.
-    `unnamed_system`: the input names no system, and its only one is named after the file.
-    `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
+    Every row names its rater; `raters` has their kinds. `name` and `digest` identify the input. `selection` holds the
+    default selection of questions (see `select`). `sides`: the systems are sides of a pair (chosen and rejected, first
+    and second output), so none is better than another. `second` and `second_ratings`: second opinions on questions that
+    others answered first; they measure annotators, and no question on systems uses them. `looks`: interim analyses, if
+    answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of codes, by aspect.
+    `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no
+    system, and its only one is named after the file. `cache`: results shared by several questions, for a study
+    `with_cache`; a study derived from this one starts without.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -91,12 +91,12 @@ class Study:
 
     @property
     def humans(self) -> tuple[str, ...]:
-        """The people, in the order of the file."""
+        """The annotators, in file order."""
         return self.raters.of_kind("human")
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics and judges, in the order of the file."""
+        """The metrics and judges, in file order."""
         return self.raters.of_kind("metric")
 
     @cached_property
@@ -108,29 +108,29 @@ class Study:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that people rated, or metrics where there are no people ('' for ratings without one)."""
+        """The aspects that annotators rated, or metrics if there are no annotators ('' for ratings without one)."""
         return _labels(self._rows_of(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
-        """All items that anybody rated, sorted."""
+        """All rated items, sorted."""
         scored = self.ratings.frame["item"]
         return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique().sort()
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
-        """Rater, aspect, item of all ratings and verdicts of some raters."""
+        """Rater, aspect and item of all ratings and verdicts of some raters."""
         chosen = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
         return pl.concat([kept(frame, chosen) for frame in frames])
 
     def with_cache(self) -> Study:
-        """The same study with a cache, for several questions: what they share is computed once, and stays in memory as
-        long as the study."""
+        """The study with a cache, for several questions: shared results are computed once, and kept in memory with the
+        study."""
         study = replace(self)
         object.__setattr__(study, "cache", {})
         return study
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of `compute`, which depends on this study and `key` alone; from the cache where there is one."""
+        """The result of `compute`, which depends on this study and `key` alone; from the cache if there is one."""
         if self.cache is None:
             return compute()
         if key not in self.cache:
@@ -142,9 +142,9 @@ class Study:
     def describe(
         self, *, raters: Any = None, items: Any = None, raters_name: str = "raters", items_name: str = "items"
     ) -> Study:
-        """Add what side tables say of raters and items (see `Raters.described`, `Items.make`).
+        """Add columns of side tables on raters and items (see `Raters.described`, `Items.make`).
 
-        `raters_name` and `items_name` are what messages call the tables.
+        `raters_name` and `items_name` are the names of the tables in messages.
         """
         study = self
         if raters is not None:
@@ -173,11 +173,11 @@ class Study:
         group: Patterns = None,
         one_side: bool = False,
     ) -> Study:
-        """The part of the study that is asked about; everyone chosen is then either human or metric.
+        """The selected part of the study, in which every rater is either human or metric.
 
-        Patterns are comma lists of globs, `!` excludes; `metrics` also knows `@aspect` and `@noaspect`. Default people:
-        every rater of kind human. What is left out is noted. Unknown names raise `OptionError` with a suggestion, and
-        so does a study without people or without metrics, unless `one_side` is enough.
+        Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. Default
+        annotators: every rater of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
+        suggestion, and so does a study without annotators or without metrics, unless `one_side` is enough.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
@@ -185,7 +185,7 @@ class Study:
         result = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
-        return self._selected(**chosen, one_side=False)  # which is refused, or not what it is with one side enough
+        return self._selected(**chosen, one_side=False)  # raises, or differs from the selection with one_side
 
     def _selected(
         self,
@@ -227,7 +227,7 @@ class Study:
             keep &= pl.col("item").is_in(members.implode())
         system_names = list(chosen_systems)
         rated = keep & pl.col("system").is_in(system_names)
-        # Without a choice a system counts even if every verdict on it is missing.
+        # Without a selection a system counts even if all its verdicts are missing.
         both = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
         among = pl.lit(True) if systems is None else both
         pairs = self.preferences.where(keep & among)
@@ -279,7 +279,7 @@ class Study:
         return people, noted(("people-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
     def whose_people(self) -> str:
-        """How to say who is a person, where nobody is."""
+        """Advice on declaring the annotators, if there are none."""
         kinds = self.raters.kind
         if kinds and set(kinds.values()) == {"metric"}:
             return (
@@ -310,7 +310,7 @@ class Study:
         return select_labels(words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of no declared kind that look like people, or whose names go with those of people."""
+        """A note on metrics of undeclared kind that look human, or whose names are crossed with those of annotators."""
         kinds = self.raters.kind
         unknown = [name for name in judges if not kinds[name]]
         beside = beside_people(unknown, people)
@@ -319,7 +319,7 @@ class Study:
         return noted(("people-as-metrics", len(likely), message))
 
     def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        """A note on people whose names are those of several aspects."""
+        """A note on annotators with names of several aspects."""
         pooled = pooled_aspects(people) if "" in aspects else []
         message = (
             f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an "
@@ -350,13 +350,13 @@ class Study:
         return self.items.frame.filter(pl.col("group").is_in(list(chosen)))["item"]
 
     def _whole_systems_left(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
-        """A note on scores of whole systems, which a choice of groups leaves out."""
+        """A note on system-level scores, which are excluded by selecting groups."""
         raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
         message = f"group={group!r} excludes scores of whole systems, which belong to all items: {listed(raters)}"
         return noted((OF_ALL_GROUPS, raters.len(), message))
 
     def fingerprint(self) -> str:
-        """The digest of the input, computed from the rows where no file gave one."""
+        """The digest of the input, computed from the rows if there is no file digest."""
         return self.digest or self._digest_of_rows
 
     @cached_property
@@ -369,7 +369,7 @@ class Study:
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """Each rater's rows of this aspect, or where it has none, its rows without aspect."""
+    """Each rater's rows of this aspect, or without any its rows without an aspect."""
     specific = pl.col("aspect") == aspect
     if rows.select(specific).to_series().all():
         return rows
@@ -378,7 +378,7 @@ def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 
 
 def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """All rows of verdicts, without a column of seconds that nobody knows."""
+    """All rows of verdicts, without the column of seconds if it is empty."""
     has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
     return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
 
@@ -399,7 +399,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:
-    """Refuse a rater's own system that is no system here."""
+    """Raise if a rater's own system is not a system of the study."""
     for rater, patterns in study.raters.own_systems.items():
         try:
             select_labels(patterns, study.systems, option="own_system", what="system")

@@ -1,4 +1,4 @@
-"""Tables at the door: any dataframe becomes a checked Polars frame with string labels; errors name the row.
+"""Conversion of any dataframe to a validated Polars frame with string labels; errors name the row.
 
 Rows are counted from 1, without the header and without blank lines, in files and dataframes alike.
 """
@@ -16,10 +16,10 @@ from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed, shown, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
-"""What counts as an empty cell in a text column of numbers (in any case)."""
+"""Texts (in any case) that count as empty in a column of numbers."""
 
 SLIP = 0.8
-"""How like a known column an unknown one must be to be taken for a slip ('aspct', not 'dataset')."""
+"""Smallest similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """3,5 and 1.234,5 and 1 234."""
@@ -27,13 +27,13 @@ NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 DOUBLED = "a column name occurs twice; rename one, or remove it"
 
 EXACT_INTEGERS = 2.0**53
-"""Whole floats below this are exact, so they may stand for integer labels."""
+"""Smaller integer-valued floats are exact, so they may be integer labels."""
 
 
 def to_polars(table: Any, *, where: str) -> pl.DataFrame:
-    """Any dataframe that Narwhals understands (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame.
+    """Any dataframe that Narwhals supports (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame.
 
-    Raises `InputError` for what is no table, and where `check_names` does.
+    Raises `InputError` for other objects, and if `check_names` does.
     """
     frame = _polars_frame(table, where=where)
     check_names(frame.columns, where=where)
@@ -41,7 +41,7 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
 
 
 def check_names(names: Iterable[str], *, where: str) -> None:
-    """Raise `InputError` for a column name that Polars expands to other columns: `*`, or `^` to `$`."""
+    """Raise `InputError` for a column name that Polars would expand to other columns: `*`, or `^` to `$`."""
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
@@ -66,7 +66,7 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     if isinstance(frame, nw.LazyFrame):
         return pl.DataFrame(frame.collect("polars").to_native())
     if frame.implementation.is_pandas():
-        # Column by column: pandas may hold mixed objects, which must arrive as text for the checks to name the row.
+        # Column by column: pandas may hold mixed objects, which must become text for the checks to name the row.
         columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
         if len(columns) < len(frame.columns):
             raise InputError(f"{where}: {DOUBLED}")
@@ -85,7 +85,7 @@ def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
 
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
-    """Values of one type as such; of several types, and integers beyond 64 bits, as text.
+    """A column of values of one type; values of several types, and integers beyond 64 bits, become text.
 
     >>> series_of("cells", [1, "a", None]).to_list()
     ['1', 'a', None]
@@ -109,7 +109,7 @@ def _is_missing(value: Any) -> bool:
 def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> list[Note]:
-    """Raise if a required column is missing or an unknown one looks like a slip; a note names those not used."""
+    """Raise if a required column is missing or an unknown one looks misspelled; a note names unused columns."""
     allowed = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
     extra = [name for name in frame.columns if name not in allowed]
@@ -128,7 +128,7 @@ def check_columns(
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
-    """The first of several sets of columns that a table has; raises where it has none, naming what the nearest lacks.
+    """The first of several sets of columns that a table has; without any, raises with the missing columns.
 
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
@@ -141,12 +141,12 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
 
 
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of labels as stripped strings; an empty cell becomes '' where allowed and is an error elsewhere."""
+    """A column of labels as stripped strings; an empty cell becomes '' if allowed, else it is an error."""
     if name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
     column = frame[name]
     if column.dtype.is_float():
-        # Whole numbers that a dataframe turned into floats because of an empty cell: 3.0 was 3.
+        # Integers that a dataframe converted to floats because of an empty cell: 3.0 was 3.
         column = column.fill_nan(None)
         whole = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
         column = column.cast(pl.Int64) if whole.fill_null(True).all() else column
@@ -165,7 +165,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         refuse(
             labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; every row needs a label"
         )
-    refuse(  # arrays of NumPy do not keep it, and two labels would be one
+    refuse(  # NumPy arrays drop it, so that two labels could become equal
         labels.str.ends_with("\0"),
         lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove it",
     )
@@ -204,7 +204,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
 
 
 def _way_out(text: str) -> str:
-    """What to do with a text that is no number: it may be one as another country writes it."""
+    """Advice for a text that is not a number: it may be in another country's notation."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
             "write numbers with a decimal point and without thousands separators (decimal commas are "
@@ -218,14 +218,14 @@ TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
 def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of true and false; an empty cell becomes null where allowed and raises elsewhere."""
+    """A column of true and false; an empty cell becomes null if allowed, else it raises."""
     text = label_column(frame, name, where=where, empty=empty).str.to_lowercase()
     refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
     return text.is_in(TRUE).set(text == "", None)
 
 
 def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
-    """A column of a declared Polars type: labels, true and false, numbers or whole numbers; see these functions."""
+    """A column of a declared Polars type: labels, booleans, numbers or integers; see these functions."""
     if kind == pl.String:
         return label_column(frame, name, where=where, empty=empty)
     if kind == pl.Boolean:
@@ -237,7 +237,7 @@ def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty
 
 
 def counted_cells(column: pl.Series) -> tuple[int, int]:
-    """How many cells hold something, and how many of these a number."""
+    """Number of non-empty cells, and how many of these are numbers."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
@@ -249,7 +249,7 @@ def counted_cells(column: pl.Series) -> tuple[int, int]:
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
-    """Raise, showing the rows, if a key stands twice."""
+    """Raise, naming the rows, if a key occurs twice."""
     doubled = frame.filter(repeated(frame, key))
     if doubled.is_empty():
         return
@@ -262,7 +262,7 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
 
 
 def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
-    """Whether the key of a row stands more than once: by hashes, which are cheap, and by labels where these meet.
+    """Whether the key of a row occurs more than once: by hashes, which are fast, and by labels for equal hashes.
 
     >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
@@ -276,13 +276,13 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
 
 
 def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
-    """The rows that meet a condition on columns; the same frame, not a copy of it, where all do."""
+    """The rows that satisfy a condition; the same frame, not a copy, if all do."""
     mask = frame.select(keep).to_series()
     return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
 
 
 def distinct(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every row once, in any order."""
+    """The distinct rows, in any order."""
     again = repeated(frame, frame.columns)
     if not again.any():
         return frame
@@ -290,7 +290,7 @@ def distinct(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def counted(words: pl.Series) -> str:
-    """How often each word stands there, the most frequent first.
+    """Number of occurrences of each word, the most frequent first.
 
     >>> counted(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
@@ -305,12 +305,12 @@ def counted(words: pl.Series) -> str:
 
 
 def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
-    """Raise where a mask is true, with a message from the numbers of the rows and the place of the first."""
+    """Raise if a mask has a true value, with a message from the row numbers and the position of the first."""
     places = mask.fill_null(False).arg_true()
     if places.len():
         raise InputError(message(listed(places + 1, limit=5), int(places[0])))
 
 
 def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:
-    """Raise where a mask is true, showing the first value of the column there, and what is allowed."""
+    """Raise if a mask has a true value, with the first such value of the column, and what is allowed."""
     refuse(mask, lambda rows, first: f"{where}: {column.name} {column[first]!r} in row {rows}; allowed: {allowed}")

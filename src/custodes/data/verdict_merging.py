@@ -1,4 +1,4 @@
-"""Verdicts of both presentation orders, repeats and several people settled inside a table engine, as in a study."""
+"""Merging verdicts of both presentation orders, repeats and several annotators inside a table engine."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from custodes.data.verdict_rows import WHERE
 from custodes.errors import InputError, listed
 
 Orders = Literal["mean", "consistent"]
-"""How verdicts of both presentation orders (and repeats) become one, as in a study."""
+"""Methods to merge verdicts of both presentation orders (and repeats), as in a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergingPlan:
-    """What is counted: `said`, the survey as it was read; `people`, and how several verdicts are settled."""
+    """Settings of the merging: `said`, the survey as read; `people`, the annotators; and how verdicts are merged."""
 
     said: pl.DataFrame
     people: tuple[str, ...]
     orders: Orders
 
     def chosen(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows that count, with `low` < `high`."""
+        """The rows to count, with `low` < `high`."""
         pairs = self.said.select("rater", "aspect").unique().sort("rater", "aspect")
         ours = _any([(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()])
         systems = sorted({*self.said["a"], *self.said["b"]})
@@ -43,7 +43,7 @@ class MergingPlan:
         )
 
     def signed(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows with their meaning, as `merge_orders` takes them."""
+        """The rows with their signs, in the form that `merge_orders` takes."""
         return rows.select(
             "rater",
             "item",
@@ -54,7 +54,7 @@ class MergingPlan:
         )
 
     def combined(self, comparisons: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Comparisons with a sign, people together: one row an item, pair and rater."""
+        """Comparisons with a sign, annotators combined: one row per item, pair and rater."""
         columns = ("rater", *OUTPUTS, "sign", "order")
         decided = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
         human = nw.col("rater").is_in(list(self.people))
@@ -65,7 +65,7 @@ class MergingPlan:
         return nw.concat([frame.select(*columns) for frame in (people, decided.filter(~human))])
 
     def sign(self) -> nw.Expr:
-        """The sign of `low`, from the words of a row; null without a verdict."""
+        """The preference for `low`, from the words of a row; null without a verdict."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         words = self._meanings("sign", self.said["a"] < self.said["b"])
         expression = nw.when(self._by_name("a")).then(first).otherwise(nw.when(self._by_name("b")).then(-1 * first))
@@ -78,7 +78,7 @@ class MergingPlan:
         return nw.col("said") == nw.col(side)
 
     def _order(self) -> nw.Expr:
-        """1 where `low` was shown first, -1 where `high` was, 0 unknown."""
+        """1 if `low` was shown first, -1 if `high` was, 0 unknown."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         forward = np.where(self.said["a"] < self.said["b"], 1, -1)
         orders = dict(zip(self.said["shown"], (self.said["order"] * forward).to_list(), strict=True))
@@ -89,7 +89,8 @@ class MergingPlan:
         return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
-        """Words that mean the same in every row, of the first column; the rest must name a system to the letter."""
+        """Words with the same meaning in every row, as signs of the first column; other words must be exact system
+        names."""
         turn = np.where(forward, 1, -1)
         table = (
             self.said.with_columns(meant=pl.col(column) * turn)
@@ -111,13 +112,13 @@ class MergingPlan:
 
 
 def of_items(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """By rater: on how many `items` it said something, and the `most` rows of one."""
+    """By rater: number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
     of_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
     return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
 def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], list[Note]]:
-    """Comparisons of which there are several verdicts, merged, and of several people, combined; and notes."""
+    """Merged comparisons, with several annotators combined, and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if doubled := int(collected(twice.select(nw.len())).item()):

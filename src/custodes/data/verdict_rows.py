@@ -1,4 +1,4 @@
-"""Verdicts in a table of any engine: its columns by role, how often each word was said, and what the words mean."""
+"""Verdicts in a table of any engine: columns by role, frequencies of words, and their meaning."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ SAID = ("winner", "preference")
 
 
 def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
-    """item, a, b, said, rater, kind, aspect, shown, repeat, all but the item as text, `empty` and `invalid`; whether
-    kinds are told, and whether the columns are those that we write."""
+    """The columns item, a, b, said, rater, kind, aspect, shown, repeat (text except the item), `empty` and `invalid`.
+
+    Also whether kinds are given, and whether the columns are in our own format.
+    """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     sides = next((names for names in SIDES if set(names) <= set(schema)), None)
@@ -37,7 +39,7 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
     def text(name: str | None, otherwise: str = "") -> nw.Expr:
         if name is None or name not in schema:
             return nw.lit(otherwise)
-        number = schema[name].is_float()  # engines write 1.0 in ways of their own
+        number = schema[name].is_float()  # engines format 1.0 differently
         return (nw.col(name).cast(nw.Int64) if number else nw.col(name)).cast(nw.String).fill_null(otherwise)
 
     if schema[verdict].is_float():
@@ -63,7 +65,7 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
 
 
 def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-    """How often each rater said each word of each pair, in one pass; refuses labels that are missing."""
+    """Number of times that each rater gave each word for each pair, in one pass; raises for missing labels."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
     survey = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
     kind = pl.col("kind").str.strip_chars().str.to_lowercase()

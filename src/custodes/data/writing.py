@@ -1,4 +1,4 @@
-"""Long tables out: what `convert` writes, in a form that `read` takes back."""
+"""Long tables as written by `convert`, in a form that `read` accepts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from custodes.errors import OptionError, suggestion
 from custodes.files import is_stream, write_atomically
 
 ROWS = 5000
-"""Of a table that are written at a time."""
+"""Rows of a table to write at a time."""
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
-"""What the long tables of a study are called."""
+"""File names of the long tables of a study."""
 RATED = TABLES[:2]
-"""Those whose rows name raters, so that a raters table beside them is read with them."""
+"""Tables with raters, which are read together with a raters table next to them."""
 
 FORMULA = r"^'*[=+\-@\t\r\n]"
-"""How a cell begins that a spreadsheet would run, not show (OWASP, CSV Injection); with apostrophes before it, so that
-one more can be taken off again."""
+"""Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection), possibly after apostrophes,
+so that the escaping can be undone."""
 
 
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
-    """Every table of a study that has rows: ratings, battles (the verdicts), raters, items, outputs.
+    """All non-empty tables of a study: ratings, battles (the verdicts), raters, items, outputs.
 
     Ratings and battles carry the column `kind`, so that they can be read back without a raters file.
     """
@@ -49,7 +49,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
-    """A row per output, as the reader `outputs` takes it; what is known of an item stands in the first of its rows."""
+    """A row per output, as the reader `outputs` accepts it; the first row of an item has the columns of the item."""
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     first = pl.int_range(pl.len()).over("item") == 0
     filled = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
@@ -62,7 +62,7 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
 
 def _verdicts(preferences: Preferences) -> pl.DataFrame:
-    """Verdicts and what was asked without an answer, with the reason in `invalid`; chances where there are any."""
+    """Verdicts, and queries without an answer with the reason in `invalid`; with probabilities if there are any."""
     if not preferences.frame.height:
         return preferences.frame
     unknown = [
@@ -76,7 +76,7 @@ def _verdicts(preferences: Preferences) -> pl.DataFrame:
 
 
 def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """First opinions, then second ones; with a column `role` where there are any of these."""
+    """First opinions, then second ones; with a column `role` if there are second ones."""
     if not second.height:
         return first
     roles = [
@@ -90,7 +90,7 @@ def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:
 
 
 def check_suffix(path: str | Path) -> str:
-    """The suffix that says how a table is written, .csv for a stream; raises `OptionError` for an unknown one."""
+    """The suffix that determines the format of a table, .csv for a stream; raises `OptionError` for an unknown one."""
     if is_stream(path):
         return ".csv"
     name = Path(path).name
@@ -104,8 +104,8 @@ def check_suffix(path: str | Path) -> str:
 
 
 def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
-    """The same with an apostrophe before each text that a spreadsheet would take for a formula, or that begins with
-    apostrophes and then as one: no two texts become the same.
+    """The table with an apostrophe before each text that a spreadsheet would read as a formula, possibly after other
+    apostrophes: distinct texts stay distinct.
 
     >>> without_formulas(pl.DataFrame({"system": ["=1+1", "'=1+1", "'A"]}))["system"].to_list()
     ["'=1+1", "''=1+1", "'A"]
@@ -115,21 +115,21 @@ def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> Path:
-    """Write a table by its suffix: .csv .tsv .jsonl .parquet, the text ones also .gz; .csv and .tsv for a spreadsheet
-    with `quote_formulas`."""
+    """Write a table in the format of its suffix: .csv .tsv .jsonl .parquet, text formats also .gz; .csv and .tsv with
+    escaped formulas if `quote_formulas`."""
     target = Path(path)
     return write_atomically(target, _blocks(table, target, quote_formulas=quote_formulas))
 
 
 def table_bytes(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> bytes:
-    """What `write_table` writes into a file of this name."""
+    """The content that `write_table` writes into a file of this name."""
     return b"".join(_blocks(table, Path(path), quote_formulas=quote_formulas))
 
 
 def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Iterator[bytes]:
     suffix = check_suffix(target)
     if target.name.endswith(".gz"):
-        # A fixed time stamp: the same table gives the same bytes.
+        # A fixed time stamp, so that the same table gives the same bytes.
         plain = _blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
         yield gzip.compress(b"".join(plain), mtime=0)
     elif suffix == ".parquet":
@@ -148,7 +148,7 @@ def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Itera
 
 
 def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:
-    """A table without lists as csv, for a spreadsheet with `quote_formulas`."""
+    """A table without lists as csv, with escaped formulas if `quote_formulas`."""
     flat = without_formulas(table) if quote_formulas else table
     yield flat.head(0).write_csv(separator=separator).encode()
     for rows in row_blocks(flat):
@@ -156,5 +156,5 @@ def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: boo
 
 
 def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows of a table, some at a time."""
+    """The rows of a table in blocks."""
     return table.iter_slices(ROWS)

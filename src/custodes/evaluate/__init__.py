@@ -1,1 +1,1 @@
-"""The questions: one file, one function and one result type each."""
+"""One file, one function and one result type per question."""

@@ -1,4 +1,4 @@
-"""Means of annotators, who must rate on one scale; comparisons that no annotator rated both outputs of."""
+"""Combined annotators: their scores are averaged only if they use the same scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints
 
 TIE = 1e-9
-"""Of the range: people tie up to this difference (design, section 1)."""
+"""Largest difference of human scores that is a tie, relative to the range of the scale."""
 
 
 class ScalesDifferError(OptionError):
@@ -47,7 +47,7 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Rule, count and message of a note on these."""
+    """Rule, count and message of the note on unpaired comparisons."""
     message = (
         f"{count} comparisons of two rated outputs{label} are excluded, as no annotator rated "
         "both: means over different annotators are not compared"
@@ -56,7 +56,7 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
 
 
 def without_float_noise(values: Floats) -> Floats:
-    """Means that differ by no more than the noise of floating point, made equal; NaN stays NaN.
+    """Make means equal that differ only by floating-point error; NaN stays NaN.
 
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
@@ -71,7 +71,8 @@ def without_float_noise(values: Floats) -> Floats:
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
-    """Raise `ScalesDifferError` where people (people, items, systems) rate on different scales; `label`: the aspect."""
+    """Raise `ScalesDifferError` if annotators (annotators, items, systems) use different scales; `label`: the
+    aspect."""
     bounds = study.raters.bounds
     scales = [
         Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)

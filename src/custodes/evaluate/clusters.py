@@ -1,4 +1,4 @@
-"""Outcome counts of one aspect, of a study or as they were given, and what clusters of items do to them."""
+"""Outcome counts of one aspect, from a study or given as counts, and the design effects of clusters of items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from custodes.stats.correction.estimator import Counts, margin_of
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """Pair counts of one aspect, and the comparison behind them where they were not given ready-made."""
+    """Pair counts of one aspect, and the comparison that they come from (None for given counts)."""
 
     aspect: str
     counts: OutcomeCounts
@@ -30,12 +30,12 @@ class Counted:
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters can be resampled; 0 where counts were given ready-made."""
+        """Number of clusters to resample; 0 for given counts."""
         return self.comparison.design.n_units if self.comparison else 0
 
     @property
     def overall(self) -> tuple[str, ...]:
-        """The metrics whose score without an aspect is compared with the aspect."""
+        """Metrics without a score for the aspect, whose score without an aspect is used."""
         return self.comparison.overall if self.comparison else ()
 
     @property
@@ -45,7 +45,7 @@ class Counted:
 
 
 def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
-    """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
+    """The counts of every aspect of a study, or given counts, which already have a selection and tie rules."""
     if not isinstance(study, OutcomeCounts):
         comparisons = with_outputs(compare(study, **setting))
         return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
@@ -62,12 +62,13 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
 
 
 def clustered(part: Counted) -> bool:
-    """Whether some items are said to belong together."""
+    """Whether items have declared clusters."""
     return part.comparison is not None and part.comparison.design.clustered
 
 
 def margin_effects(part: Counted, raters: int | None = None) -> Floats:
-    """The design effect of margins (raters, pairs), people first, of all or so many; NaN without declared clusters."""
+    """The design effects of margins (raters, pairs), annotators first, for the first `raters` or all; NaN without
+    clusters."""
     raters = 1 + len(part.counts.metrics) if raters is None else raters
     if part.comparison is None or not clustered(part):
         return np.full((raters, len(part.counts.system_a)), np.nan)
@@ -77,7 +78,7 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """The design effect of statistics of tables, (pairs, metrics) each; of a part that is `clustered`."""
+    """The design effect of statistics of tables, (pairs, metrics) each, for a part that is `clustered`."""
     assert part.comparison is not None
     cells = part.comparison.cells
     rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
@@ -89,16 +90,16 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
 
 
 def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
-    """What sign tests divide the counts of each rater by; 1 without declared clusters.
+    """Divisors of the counts of each rater in sign tests, for clusters; 1 without declared clusters.
 
     Parameters
     ----------
     part : Counted
         Counts of one aspect.
     shared : bool
-        Whether only comparisons count that human ratings and the metric have in common.
+        Whether only comparisons rated by both the annotators and the metric count.
     people : bool
-        Whether these are tested by the human ratings, else by the metric.
+        Whether human ratings are tested on these, else the metric.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:
-    """What a reader must know of clusters; `people` (pairs,) are the design effects of their margins."""
+    """Notes on clusters; `people` (pairs,) are the design effects of human margins."""
     design, where = part.comparison.design if part.comparison else None, label_of(part.aspect)
     if design is None:
         message = (

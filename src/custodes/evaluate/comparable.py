@@ -1,4 +1,4 @@
-"""Whether a study can be compared, and why not."""
+"""Checks that a study can be compared, with the reason if not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NotComparableError(InputError):
 
 
 def too_few(chosen: Study, needed: str) -> str:
-    """What to say of a study with fewer than two systems."""
+    """Message for a study with fewer than two systems."""
     if chosen.labels and len(chosen.systems) == 1:
         return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
     if chosen.systems:
@@ -27,12 +27,12 @@ def too_few(chosen: Study, needed: str) -> str:
 
 
 def label_of(aspect: str) -> str:
-    """' for aspect ...' in a message, empty where there are no aspects."""
+    """' for aspect ...' for messages; empty for studies without aspects."""
     return OF_ASPECT.format(aspect) if aspect else ""
 
 
 def check_ordered(study: Study, aspect: str) -> None:
-    """Raise `NotComparableError` where an aspect has labels without an order, so that no output is better."""
+    """Raise `NotComparableError` if the labels of an aspect have no order, so that no output is better."""
     if not is_ordered(study, aspect):
         words = study.labels[aspect].words
         other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
@@ -43,6 +43,6 @@ def check_ordered(study: Study, aspect: str) -> None:
 
 
 def is_ordered(study: Study, aspect: str) -> bool:
-    """Whether scores of an aspect have an order: all but labels of three or more categories."""
+    """Whether the scores of an aspect have an order; labels of three or more categories have none."""
     scale = study.labels.get(aspect)
     return scale is None or scale.binary or scale.ordered

@@ -1,4 +1,4 @@
-"""Which system is really better, once the errors of a metric are corrected by some human annotations?"""
+"""Win rates of systems by a metric, corrected with a small number of human annotations."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from custodes.stats.correction.human import HUMAN
 from custodes.stats.correction.naive import NAIVE
 
 BESIDE = (NAIVE.name, HUMAN.name)
-"""What every correction is shown beside: the metric at its word, and people alone."""
+"""Estimators included for reference: the uncorrected metric, and human annotations alone."""
 
 FEW_ANNOTATIONS = 30
-"""With fewer human annotations of a pair, intervals hold the truth less often than they say."""
+"""With fewer human annotations of a pair, intervals may have less than nominal coverage."""
 
 FEW_DRAWS = 1000
-"""With fewer effective draws no Monte Carlo interval is to be trusted."""
+"""With fewer effective draws, a Monte Carlo interval is not reliable."""
 
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
@@ -50,7 +50,7 @@ CORRECTED = (
 
 
 def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
-    """For each metric and estimator: a pair's decision and corrected margin beside the naive and the human one."""
+    """For each metric and estimator: decision and corrected margin of each pair, next to the naive and human ones."""
     views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
         by_estimator = {name: of_estimator.rows(named=True) for name, of_estimator in parts(rows, "estimator")}
@@ -83,7 +83,7 @@ def _margins(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @result
 class Correction(Result):
-    """Who is better, corrected by people's annotations. See `correction`."""
+    """Outcomes of pairs of systems, corrected with human annotations. See `correction`."""
 
     PICTURE = "correction_margins"
 
@@ -101,8 +101,8 @@ class Correction(Result):
             "A better",
             interval=True,
         ),
-        share("p_tie", "of ties", "Tie", interval=True),
-        share("p_loss", "of losses", "B better", interval=True),
+        share("p_tie", "human rate of ties", "Tie", interval=True),
+        share("p_loss", "human win rate of system_b, without ties", "B better", interval=True),
         difference("margin", "p_win − p_loss, from −1 to 1", interval=True),
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
         label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`; `=` at the threshold"),
@@ -126,9 +126,9 @@ class Correction(Result):
     edges: pl.DataFrame = table(
         "The ranking graph of the decisions: one row per edge that is not implied by others.",
         label("metric", "the metric used"),
-        label("estimator", "its name"),
+        label("estimator", "name of the estimator"),
         label("winner", "a system; `A ~ B` form a cycle of wins"),
-        label("loser", "another one"),
+        label("loser", "another system"),
         essential=False,
     )
 
@@ -177,7 +177,7 @@ def correction(
     chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *names))]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
-    # what looks at all pairs together comes last
+    # estimators that use all pairs jointly come last
     order = tuple(sorted(chosen, key=lambda method: method.needs_items))
     rule = _Rule(estimators=order, gamma=gamma, equivalence=equivalence, confidence=confidence)
     answer, generator = partial(_answer, rule=rule), np.random.default_rng(rng)
@@ -195,7 +195,8 @@ class _Rule:
     def estimate(
         self, estimator: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
     ) -> Estimate:
-        """Of all pairs and metrics, (pairs, metrics); of all pairs, (pairs,), where it looks at them together."""
+        """Estimates of all pairs and metrics, (pairs, metrics); of an estimator that uses all pairs jointly,
+        (pairs,)."""
         options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
         if estimator.needs_items and part.comparison is not None:
             design = part.comparison.design
@@ -226,7 +227,7 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
     estimates = {method: rule.estimate(method, part, rng, effects.get(method)) for method in rule.estimators}
 
     def beside(name: str) -> NDArray[Any]:
-        """(metrics, pairs, estimators, ...): what is to be compared lies side by side."""
+        """(metrics, pairs, estimators, ...): values of all estimators, with those to be compared adjacent."""
         return aligned(getattr(estimate, name) for estimate in estimates.values())
 
     def aligned(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -317,7 +318,7 @@ def _annotation_remarks(part: Counted) -> Iterator[Remark]:
 
 
 def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Every row's note, with what is at the threshold before it."""
+    """The note of each row, preceded by `at the threshold` where it applies."""
     return np.where(unclear, np.where(notes == "", AT_THRESHOLD, np.strings.add(f"{AT_THRESHOLD}; ", notes)), notes)
 
 

@@ -1,4 +1,4 @@
-"""Design: the items and systems of a study, what is resampled together, and what weighs how much."""
+"""Design of a study: items and systems, clusters for resampling, and weights."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from custodes.stats.arrays import Floats, read_only
 from custodes.stats.clusters import is_clustered
 
 MOST_BLOCKS = 2000
-"""Blocks to which more clusters are dealt: resampled together, as independent, and in memory."""
+"""Most blocks of clusters; more clusters are grouped into blocks, which are treated as independent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """`clusters`: the names of what is resampled, an item where it belongs to no cluster; `units` (items,) the cluster
-    of each item; `weights` (items,); `probability` (items,) that people were asked, NaN where not said; `group` and
-    `dataset` of each item, '' where not said."""
+    """Items and systems of a comparison, with clusters and weights.
+
+    `clusters` are the names of the clusters (an item without a cluster is its own); `units` (items,) is the cluster of
+    each item; `weights` (items,); `probability` (items,) is that of being annotated, NaN if unknown; `group` and
+    `dataset` of each item are '' if unknown.
+    """
 
     items: tuple[str, ...]
     systems: tuple[str, ...]
@@ -41,9 +44,9 @@ class Design:
 
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
-        """These items and systems as the study describes them."""
+        """The design of these items and systems, with the columns of the items table."""
         labels, n = tuple(items), len(items)
-        if study.items.frame.is_empty():  # every item stands for itself
+        if study.items.frame.is_empty():  # every item is its own cluster
             return cls(
                 items=labels,
                 systems=tuple(systems),
@@ -69,7 +72,7 @@ class Design:
         )
 
     def on(self, items: NDArray[np.intp]) -> Design:
-        """Some of the items."""
+        """The design of some of the items."""
         used, units = np.unique(self.units[items], return_inverse=True)
         return replace(
             self,
@@ -83,43 +86,43 @@ class Design:
         )
 
     def in_blocks(self) -> Design:
-        """The same with clusters in at most `MOST_BLOCKS` blocks, which take their place."""
+        """The design with clusters grouped into at most `MOST_BLOCKS` blocks."""
         return replace(self, units=self.units % MOST_BLOCKS, clusters=self.clusters[:MOST_BLOCKS])
 
     @property
     def n_units(self) -> int:
-        """How many clusters."""
+        """Number of clusters."""
         return len(self.clusters)
 
     @property
     def clustered(self) -> bool:
-        """Whether some items belong together."""
+        """Whether some clusters have several items."""
         return is_clustered(self.units)
 
     @property
     def item_weights(self) -> Floats | None:
-        """The weights, or None where all items weigh the same, which is the common and faster case."""
+        """The weights, or None if all items weigh the same, which is common and faster."""
         return None if (self.weights == 1).all() else self.weights
 
     @property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): the positions of the two systems of every pair."""
+        """(pairs, 2): positions of the two systems of every pair."""
         return np.stack(pairs_of(self.systems), axis=1)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled.
+        """(1 + B, clusters): bootstrap weights, row 0 the data. A single cluster is never resampled.
 
-        All of them at once, eight bytes each: `counted` keeps a byte each, `blocks` a part of them."""
+        All resamples at once, eight bytes each; `counted` needs one byte each, `blocks` only a part at a time."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
         return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
 
     def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """The same, a byte each, for `bootstrap.weighted_sums`."""
+        """The bootstrap weights in one byte each, for `bootstrap.weighted_sums`."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units / 8))
         return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng, dtype=np.uint8)
 
     def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
-        """The same, some rows at a time: yields (their places, (rows, clusters)), for sums that fill up."""
+        """The bootstrap weights in blocks of rows: yields their positions and the weights (rows, clusters)."""
         return bootstrap.bootstrap_blocks(self.n_units, self._drawn(resamples), rng)
 
     def _drawn(self, resamples: int) -> int:

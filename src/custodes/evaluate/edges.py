@@ -1,4 +1,4 @@
-"""Decisions between pairs of systems, as a table writes them, and the ranking graph that they make."""
+"""Decisions between pairs of systems as displayed in tables, and the ranking graph of these decisions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from custodes.stats import graphs
 from custodes.stats.arrays import Floats
 
 DECISION = {1: "+", 0: "=", -1: "-"}
-"""How a decision is written: the first system is better, neither, the second."""
+"""Symbols of the decisions: the first system is better, no difference, the second is better."""
 
-PAIR = (label("system_a", "a system", "System A"), label("system_b", "another one", "System B"))
+PAIR = (label("system_a", "a system", "System A"), label("system_b", "another system", "System B"))
 """The columns that name a pair of systems."""
 
 OUTCOMES = ("win", "tie", "loss")
 
 CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
-"""The nine columns of a table of two outcomes of one pair."""
+"""The nine columns of the outcome table of a pair, human outcome by metric outcome."""
 
 
 def written(decided: NDArray[Any]) -> list[str | None]:
@@ -37,9 +37,10 @@ def written(decided: NDArray[Any]) -> list[str | None]:
 def crossed(
     system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
 ) -> tuple[list[str], Floats]:
-    """The systems of all pairs, sorted, and what is said of each against every other one (..., systems, systems).
+    """The sorted systems of all pairs, and a matrix of the values of pairs, (..., systems, systems).
 
-    `first` (..., pairs) is said of the first system of a pair, `second` of the other one; NaN where they never met.
+    `first` (..., pairs) are values for the first system of a pair, `second` for the other one; NaN without a
+    comparison.
 
     >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
@@ -54,10 +55,11 @@ def crossed(
 def ranking_graph(
     systems: Sequence[str], beats: NDArray[np.bool_]
 ) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_], list[tuple[int, int]]]:
-    """The graph of who beats whom (systems, systems): names, members, who is above whom, edges.
+    """The graph of decided wins between systems: names, members, order and edges of its nodes.
 
-    Systems that beat each other in a circle share a node: the names (nodes) joined by ' ~ ', the members (nodes,
-    systems), which node beats which (nodes, nodes), winner and loser of each edge after transitive reduction.
+    Systems that win against each other in a cycle share a node. Returns the names (nodes) joined by ' ~ ', the members
+    (nodes, systems), which node wins against which (nodes, nodes), and winner and loser of each edge after transitive
+    reduction.
     """
     component, between = graphs.condensation(beats)
     members = component == np.arange(len(between))[:, None]
@@ -66,9 +68,9 @@ def ranking_graph(
 
 
 def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
-    """Winner and loser of each edge of the ranking graph, and whether wins form a circle.
+    """Winner and loser of each edge of the ranking graph, and whether wins form a cycle.
 
-    `decided` (pairs,) is 1, 0 or -1; NaN is no decision.
+    `decided` (pairs,) is 1, 0 or -1; NaN without a decision.
     """
     systems, signs = crossed(counts.system_a, counts.system_b, decided, -decided)
     names, _, _, edges = ranking_graph(systems, signs == 1)
@@ -76,6 +78,6 @@ def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tu
 
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
-    """What a reader must know where wins form circles (for these raters); nothing where none does."""
+    """Note on cycles of wins (for these raters); empty without cycles."""
     message = f"significant wins form a cycle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
     return noted(("cycle", len(cyclic), message), aspect=aspect)

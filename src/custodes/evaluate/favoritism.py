@@ -1,4 +1,4 @@
-"""Whom does each metric favour?"""
+"""Favi-Scores of metrics, and tests of favoritism beyond quality and sampling error."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
 
 FEW_ERRORS = 5
-"""With fewer errors a Favi-Score can only take a handful of values (the paper, Limitations: Robustness)."""
+"""With fewer errors, a Favi-Score can take only a few values (limitation named in the paper: Robustness)."""
 
 SYSTEMS_ACROSS = 16
-"""With more systems the table is not set with one column each."""
+"""With more systems, the table has no column for each system."""
 
 ERRORS = "Errors of any noisy metric favour the weaker system; partiality is the rest (--table partiality)"
 PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
-    """Metric x system, a view per aspect; with many systems the table as it is."""
+    """Metric x system table, one view per aspect; with many systems the unchanged table."""
     blocks: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
@@ -118,7 +118,7 @@ class Favoritism(Result):
 
     metrics: pl.DataFrame = table(
         "One row per metric: how one-sided its errors are, over all pairs of systems.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
         score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
         share("sample_accuracy", "proportion of comparisons with the same sign as human ratings", best="high"),
@@ -292,13 +292,13 @@ def _answer(
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    # (metrics, pairs, 3, 3), so that tables list one metric after the other
+    # (metrics, pairs, 3, 3), so that rows are grouped by metric
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
     n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
-    # Of counts the draws of one table at a time are all that is kept.
+    # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
     posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
-    # Counts of clusters are divided, and the point may move by a rounding.
+    # Counts divided by the design effect may change the estimate by rounding.
     ends = {
         "favi": scores,
         "favi_low": np.minimum(posterior.low, scores),
@@ -325,7 +325,8 @@ def _answer(
         part.aspect,
         metrics={
             "metric": counts.metrics,
-            # A mean of absolute values is the larger the fewer items there are: the interval is for as many others.
+            # A mean of absolute values decreases with the number of items: the interval is for samples of the same
+            # size.
             **with_interval(
                 "mean_abs_favi",
                 _mean_sizes(part, sizes, resamples, rng),
@@ -377,8 +378,8 @@ def _answer(
 def _posterior(
     part: Counted, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
-    """Of tables (metrics, pairs, 3, 3), in effective counts where items come in clusters; and the design effect of the
-    Favi-Score (metrics, pairs), NaN without clusters."""
+    """Posterior draws of tables (metrics, pairs, 3, 3), with effective counts for clusters, and the design effect of
+    the Favi-Score (metrics, pairs), NaN without clusters."""
     if not clustered(part):
         whole = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return whole, np.full(paired.shape[:2], np.nan)
@@ -388,7 +389,7 @@ def _posterior(
         lambda table: margin_of(table.paired.sum(axis=-1)),
         lambda table: margin_of(table.paired.sum(axis=-2)),
     )
-    # A flip is about both margins, so it counts with the larger of their effects.
+    # A flip depends on both margins, so the larger of their design effects is used.
     divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
     ends, flips = (
         favi_score.favi_posterior(paired / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
@@ -399,7 +400,7 @@ def _posterior(
 
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
-    """Each system against every other one; what is said of a pair is turned for its second system."""
+    """Mean Favi-Score of each system over all others; the sign of a pair is reversed for its second system."""
     systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
@@ -414,7 +415,7 @@ def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
 def _slice_columns(
     comparison: RaterComparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
-    """Partiality of every metric in each slice (name: positions of items), and the mean Favi-Score of each system."""
+    """Partiality of every metric in each slice (name: positions of items), and mean Favi-Scores by system."""
     used = {name: items for name, items in slices.items() if len(items)}
     if not used:
         return {}
@@ -434,13 +435,13 @@ def _slice_columns(
 
 
 def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """(1 + B, metrics): the mean |favi| over pairs, of the data and of resampled clusters, where there are any."""
+    """(1 + B, metrics): the mean |favi| over pairs, for the data and for resampled clusters."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
     cells = part.comparison.cells
     human, sums = cells.signs[0].astype(np.int16), []
     for sign in cells.signs[1:]:
-        # By Lemma 1 margins and errors suffice.
+        # By Lemma 1, margins and errors are sufficient.
         shift = np.where((sign != ABSENT) & (human != ABSENT), sign - human, 0)
         errors = shift != 0
         sums.append((cells.sums(shift, errors), cells.sums(errors, errors)))
@@ -453,7 +454,7 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
 
 
 def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
-    """Findings about metrics without a score for the aspect may be quality on another aspect."""
+    """Notes on findings for metrics without a score for the aspect, which may reflect quality on another aspect."""
     if part.comparison is None:
         return []
     rows = zip(partial_to["metric"], partial_to["finding"], strict=True)

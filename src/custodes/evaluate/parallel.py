@@ -1,4 +1,4 @@
-"""Parts of a question on threads: NumPy works outside the interpreter's lock, so the cores share the parts."""
+"""Parts of a question in threads: NumPy releases the interpreter's lock, so several cores can be used."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Answer = TypeVar("Answer")
 def one_blas_thread() -> AbstractContextManager[object]:
     """Limit matrix products to one thread while the context is open, and restore the former limit.
 
-    Most products here are small. They are several times slower on all cores than on one, and more so where each thread
-    of a pool starts threads of its own: on SummEval, `agreement` takes five times as long without the limit.
+    Most products here are small. They are several times slower on all cores than on one, and even slower if each thread
+    of a pool starts its own threads: on SummEval, `agreement` takes five times as long without the limit.
     """
     from threadpoolctl import threadpool_limits
 
@@ -40,13 +40,13 @@ def each(
     label: Callable[[Part], str] = attrgetter("aspect"),
     threads: bool = True,
 ) -> list[Answer]:
-    """The answer to each part, in order.
+    """The results of the parts, in order.
 
-    Without `threads` one part follows the other: work on small arrays mostly waits for the interpreter's lock. On two
-    cores, threads make `ceiling` of SummEval take a third more CPU time and no less time on the clock.
+    Without `threads`, parts run one after the other: operations on small arrays mostly wait for the interpreter's lock.
+    On two cores, threads make `ceiling` on SummEval take a third more CPU time and no less wall time.
 
-    Every part has its own generator, made from `rng` and the label of the part (its aspect): neither threads nor the
-    other parts of a question change an answer.
+    Every part has its own generator, derived from `rng` and the label of the part (its aspect), so results depend
+    neither on threads nor on the other parts.
     """
     generators = labelled_generators(map(label, parts), rng)
     workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
@@ -55,7 +55,7 @@ def each(
 
 
 def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:
-    """A generator for each label, from `rng` and the label alone: the order of the labels does not matter.
+    """A generator for each label, derived from `rng` and the label alone; the order of the labels does not matter.
 
     >>> one, other = labelled_generators(["a", "b"], np.random.default_rng(0))
     >>> labelled_generators(["b"], np.random.default_rng(0))[0].random() == other.random()

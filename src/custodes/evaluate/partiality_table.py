@@ -1,4 +1,4 @@
-"""Partiality of every metric to every system, with names: the table of `favoritism`."""
+"""The table of partiality of every metric to every system."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def partiality_columns(
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
-    """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect.
+    """The columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
 
-    With `slices` (name: positions of items), every metric stands there once for each slice, slice by slice, and the
-    family has all of them.
+    With `slices` (name: positions of items), there is a row for each slice, metric and system, and p-values are
+    adjusted for all of them.
     """
     parts = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
     placements = [placement_of(part, m) for part in parts for m in range(len(part.metrics))]
@@ -77,7 +77,7 @@ def partiality_columns(
 
 
 def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
-    """What a reader of the table must know."""
+    """Notes on the table of partiality."""
     if comparison is None:
         message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
         return noted(("partiality-counts", True, message), aspect=aspect)
@@ -93,7 +93,7 @@ def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: M
 
 
 def placement_of(comparison: RaterComparison, m: int) -> Placement:
-    """By scores where people and metric both gave them for most of the items that both rated, else by verdicts."""
+    """Placement by scores if annotators and metric scored most of their shared items, else by verdicts."""
     design, scores, rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
     both = rows.by_all
     scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1

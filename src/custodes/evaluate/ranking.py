@@ -1,4 +1,4 @@
-"""What is the ranking of the systems, and which decisions does each metric get wrong?"""
+"""Decisions between systems by annotators and by each metric, and the errors of the metrics' decisions."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import Correction, SignTest, Test, adjust
 
 ALL_METRICS = "all metrics"
-"""The consensus of all metrics of the study in the table `consensus`."""
+"""Name of the consensus of all metrics in the table `consensus`."""
 
 MOST_REVERSED = 5
-"""Reversed pairs of an aspect that are shown before all are asked for."""
+"""Most reversed pairs of an aspect that are displayed by default."""
 
 
 def _graphs(edges: pl.DataFrame) -> Iterable[View]:
-    """The ranking graph of people: a winner and those right below it."""
+    """The ranking graph of the annotators: each winner with the systems directly below it."""
     for aspect, rows in parts(edges.filter(rater=HUMAN), "aspect"):
         below = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
         title = titled("ranking graph of the annotators: significant wins", aspect)
@@ -66,7 +66,7 @@ def _graphs(edges: pl.DataFrame) -> Iterable[View]:
 
 @result
 class Ranking(Result):
-    """Who is better by people and by metrics, and how these differ. See `ranking`."""
+    """Decisions by annotators and by metrics, and their differences. See `ranking`."""
 
     PICTURE = "error_types"
 
@@ -91,7 +91,7 @@ class Ranking(Result):
     )
     errors: pl.DataFrame = table(
         "One row per metric: its decisions against those of annotators, as proportions of the pairs that both decide.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         share("correct", "the same decision as annotators", interval=True, best="high"),
         share("inversion", "the opposite winner", interval=True, best="low"),
         share("omission", "annotators find a difference, the metric none", interval=True, best="low"),
@@ -108,7 +108,7 @@ class Ranking(Result):
     reversals: pl.DataFrame = table(
         "One row per pair of systems that some metric significantly decides the other way round, most metrics first.",
         label("better", "the better system by annotators"),
-        label("worse", "the worse one"),
+        label("worse", "the worse system by annotators"),
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
@@ -122,14 +122,14 @@ class Ranking(Result):
         "The ranking graph: one row per edge that is not implied by others.",
         label("rater", "`human` or a metric"),
         label("winner", "a system; `A ~ B` form a cycle of wins"),
-        label("loser", "another one"),
+        label("loser", "another system"),
         view=_graphs,
     )
     consensus: pl.DataFrame = table(
         "One row per rater and system: its rank.",
         label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
         label("system", "a system"),
-        score("borda", "sum of ranks over items, small is good", "Borda (sum of ranks)"),
+        score("borda", "sum of ranks over items, lower is better", "Borda (sum of ranks)"),
         count("position", "rank by `borda`, from 1; equal sums share it", "Place"),
         count("kemeny", "rank in the Kemeny order; null where it was only approximated", "Place by Kemeny"),
         essential=False,
@@ -189,7 +189,7 @@ def _answer(
     part: Counted, rng: np.random.Generator, *, rule: SignTest, kld: Kld, confidence: float, resamples: int
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
-    # (raters, pairs, 3) of win, tie and loss, people first
+    # (raters, pairs, 3) of win, tie and loss, annotators first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
     divisors = np.broadcast_to(null_effects(part), outcomes.shape[:-1])
     effective = outcomes / divisors[..., None]
@@ -250,13 +250,16 @@ def _errors(
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, Floats]:
-    """Of the data, and of resampled clusters where there are any: shares of `ERRORS` (1 + B, metrics, 4), the
-    divergence (1 + B, metrics), and the share of pairs (B,) that people decide in resamples as in the data."""
+    """Errors of decisions, for the data and for resampled clusters, if there are any.
+
+    Returns proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), and the proportion of pairs
+    (B,) with the same human decision in the resample as in the data.
+    """
     resamples = resamples if part.n_clusters > 1 else 0
     shape = (1 + resamples, len(outcomes) - 1)
     kinds, divergence, again = np.empty((*shape, len(ERRORS))), np.empty(shape), np.empty(1 + resamples)
     for block, drawn in _resampled(part, outcomes, resamples, rng):
-        # People and metrics both decide on the same resampled clusters.
+        # The decisions of annotators and metrics use the same resampled clusters.
         human, effective = next(drawn)
         decided, shares = rule.decisions(effective), decision_errors.log_shares(human, estimate=kld)
         if block.start == 0:
@@ -271,8 +274,11 @@ def _errors(
 def _resampled(
     part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
-    """Slices of 1 + B, and for each (some, pairs, 3) of one rater after the other: the data, and resampled clusters
-    where there are any; and the same in effective counts, for sign tests."""
+    """Yield slices of 1 + B with outcome counts (some, pairs, 3) of each rater in turn: the data, and resampled
+    clusters if there are any.
+
+    The counts are given twice: as they are, and as effective counts for sign tests.
+    """
     if part.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
         return
@@ -285,8 +291,7 @@ def _resampled(
 
 @dataclass(frozen=True, kw_only=True)
 class _Sums:
-    """What adds up, over drawn clusters, one rater's outcomes; and where items come in clusters, what sign tests ask of
-    these."""
+    """Sums over resampled clusters of one rater's outcomes, and with clusters the quantities that sign tests need."""
 
     outcomes: Sums
     moves: tuple[Sums, Sums] | None
@@ -303,7 +308,7 @@ class _Sums:
         return cls(outcomes=outcomes, moves=(by_pair(moves**2), by_pair(moves != 0)))
 
     def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(b, pairs, 3) twice: as counted, and in effective counts."""
+        """(b, pairs, 3) twice: counts and effective counts."""
         counts = self.outcomes(times)
         counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
         if self.moves is None:
@@ -313,13 +318,13 @@ class _Sums:
 
 
 def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
-    """Pairs that people and metrics decide in opposite directions on the items that both rated, by how many metrics,
-    then by the first of them.
+    """Pairs that annotators and metrics decide in opposite directions on the items rated by both, sorted by the number
+    of metrics, then by the first metric.
 
-    Both must be right for a reversal to be one, so it has the larger p-value of two single sign tests (Berger 1982).
-    All metrics and pairs are searched for the worst, so Holm; those that point the same way are no candidates, and the
-    two-sided p-value of the others pays for looking where they point (discarding: Zhao, Small and Su 2019; they take
-    independent tests, simulations say that it holds here).
+    A reversal requires both decisions, so its p-value is the larger one of two one-sided sign tests (Berger 1982).
+    Holm's method adjusts over all metrics and pairs. Pairs with the same direction are not candidates; the two-sided
+    p-value of the others accounts for this selection (discarding: Zhao, Small and Su 2019; they assume independent
+    tests, simulations support it here).
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [
@@ -332,7 +337,7 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     opposite = adjusted <= rule.alpha
     opposite &= margins[0] == np.take_along_axis(margins[0], opposite.argmax(axis=0)[None], axis=0)
     pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
-    # metrics that rated different items may see people decide differently: the first of them says who is better
+    # Metrics that rated different items may come with different human decisions: that of the first metric is reported.
     named = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0][opposite[:, i].argmax(), i])] for i in pairs]
     return {
         "better": [better for better, _ in named],
@@ -343,9 +348,9 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
 
 
 def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
-    """Borda and Kemeny from pair counts; the consensus of all metrics gives each metric the same say."""
+    """Borda and Kemeny rankings from pair counts; the consensus of all metrics gives each metric the same weight."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
-    # Over how many items ranks are summed; from counts alone, the largest number behind a pair.
+    # Number of items over which ranks are summed; for counts, the largest number of a pair.
     items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
         joints = map(part.comparison.preferences.joint, range(len(raters)))
@@ -354,9 +359,9 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
         raters, items = (*raters, ALL_METRICS), np.append(items, items[1:].max())
         rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])
     half = rates[..., 1] / 2
-    # (raters, systems, systems): the share of comparisons that the first wins, half a tie each
+    # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
     systems, wins = crossed(part.counts.system_a, part.counts.system_b, rates[..., 0] + half, rates[..., 2] + half)
-    # Scaled up where some opponents were never met, so that ranks stay between 1 and the number of systems.
+    # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
     rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
     position = 1 + (rank[:, None] < rank[..., None] - 1e-9).sum(axis=2)
     best = (kemeny(np.nan_to_num(table, nan=0.5)) for table in wins)

@@ -1,7 +1,6 @@
-"""Scores and preferences of annotators and metrics on the same outputs, one `RaterComparison` per aspect.
+"""Ratings of annotators and metrics on the same outputs under one aspect, as arrays with labels.
 
-Most questions start here: it selects, averages annotators, makes preferences by the tie rule, and notes what is left
-out.
+Every question starts here: select data, average annotators, derive preferences by the tie rule, and note exclusions.
 """
 
 from __future__ import annotations
@@ -43,16 +42,19 @@ NO_COMPARISON = (
 CALIBRATION_FOLDS = 5
 
 ROW_BYTES = 32
-"""Memory of a comparison, with room to work on it."""
+"""Memory that a comparison may take, with room for the computations on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterComparison:
-    """One aspect: `scores`, `preferences` with people first, then the metrics; those of the `annotators` one by one;
-    `human_system` (systems,) and `metric_system` (metrics, systems)
-    where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
-    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties); `overall` the
-    metrics without a score for the aspect, whose score without an aspect is compared."""
+    """One aspect of a study.
+
+    `preferences` has the annotators first, then the metrics; `annotators` are those of each annotator. `human_system`
+    (systems,) and `metric_system` (metrics, systems) are system-level scores of the file. `human_tie` is the tie
+    threshold of human scores in `acc_eq`; `epsilon` (metrics,) the tie threshold of each metric (NaN for verdicts,
+    which include ties). `overall` are the metrics without a score for the aspect, whose score without an aspect is
+    used.
+    """
 
     aspect: str
     design: Design
@@ -83,22 +85,22 @@ class RaterComparison:
 
     @cached_property
     def cells(self) -> ClusterCells:
-        """Preferences of people and metrics by groups of equal clusters."""
+        """Preferences of annotators and metrics by groups of equal clusters."""
         return ClusterCells.of(self.preferences, self.design.units)
 
     @cached_property
     def persons(self) -> Floats:
-        """(people, items, systems), NaN where there is no score."""
+        """(annotators, items, systems): scores, NaN where there is none."""
         return self.scores.spread(self.scores.persons)
 
     @cached_property
     def scored_people(self) -> ScoredPeople:
-        """People, beside whom metrics are placed by scores."""
+        """Scores of the annotators, the reference for placing metrics by scores."""
         return ScoredPeople(self.scores.persons, units=self.design.units[self.scores.items])
 
     @cached_property
     def human(self) -> Floats:
-        """(items, systems): the mean of people."""
+        """(items, systems): the mean over annotators."""
         return self.scores.spread(self.scores.human)
 
     @cached_property
@@ -118,24 +120,27 @@ class RaterComparison:
 
     @cached_property
     def scored(self) -> NDArray[np.bool_]:
-        """(metrics, items, systems): whether people and the metric both have a score."""
+        """(metrics, items, systems): whether both the annotators and the metric have a score."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
 
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
-        """(metrics,): whether people and the metric have a preference on one pair and item."""
+        """(metrics,): whether annotators and metric share a comparison."""
         joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
         return np.array([rows.by_all.any() for rows in joint], dtype=np.bool_)
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The raters that compared any two outputs of one item."""
+        """The raters with a comparison of two outputs of one item."""
         return self.preferences.present
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """(metrics,): whether nothing but scores of systems can be compared: no pair of outputs is shared with people,
-        and of two systems or more both have a score, which the file gives for one of them at least."""
+        """(metrics,): whether only system scores can be compared.
+
+        These metrics share no pair of outputs with the annotators, but at least two systems have scores of both, one of
+        them from the file.
+        """
         metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
         metrics = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
@@ -143,13 +148,13 @@ class RaterComparison:
 
     @property
     def unpaired(self) -> int:
-        """Comparisons of two rated outputs left out because no annotator rated both."""
+        """Number of comparisons of two rated outputs excluded because no annotator rated both."""
         people, scores = self.preferences.of_rater(0), self.scores
         return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
 
     @property
     def of_people(self) -> RaterComparison:
-        """The items that people rated, where these are not all: others say nothing of agreement."""
+        """The comparison on the items with human ratings; other items do not affect agreement."""
         rated = np.zeros(len(self.items), dtype=np.bool_)
         rated[self.preferences.of_rater(0).item] = True
         rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
@@ -157,7 +162,7 @@ class RaterComparison:
         return self if len(items) in (0, len(self.items)) else self.on_items(items)
 
     def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
-        """Some of the items, in ascending order."""
+        """The comparison on some items, in ascending order."""
         return replace(
             self,
             design=self.design.on(items),
@@ -167,7 +172,7 @@ class RaterComparison:
         )
 
     def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
-        """Some metrics on some of the scores, (items, systems) or all, and on the comparisons with these keys."""
+        """Some metrics on some scores, (items, systems) or all, and on the comparisons with these keys."""
         shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
@@ -187,23 +192,23 @@ class RaterComparison:
 
 
 def compare(study: Study, **setting: Unpack[Setting]) -> tuple[RaterComparison, ...]:
-    """People against metrics, one comparison per aspect that people rated.
+    """Comparisons of annotators with metrics, one per aspect with human ratings.
 
-    Raises `OptionError` for unknown names, `InputError` where nothing can be compared (one system, no shared output
-    and no scores of systems).
+    Raises `OptionError` for unknown names, `InputError` if nothing can be compared (one system, no shared output and no
+    scores of systems).
     """
     return compared(study.select(**selection_of(setting)), setting)
 
 
 def compared(chosen: Study, setting: Setting) -> tuple[RaterComparison, ...]:
-    """The same of a study that is selected already."""
+    """The comparisons of a study that is already selected."""
     if len(chosen.systems) < 2:
         raise NotComparableError(too_few(chosen, "a comparison needs two"))
     return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
 
 
 def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
-    """The same, for a question about outputs; raises `InputError` where metrics have scores of whole systems only."""
+    """The comparisons for a question on outputs; raises `InputError` if metrics have scores of whole systems only."""
     for comparison in comparisons:
         if not comparison.shared.any():
             raise InputError(
@@ -215,7 +220,7 @@ def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterCompari
 
 
 def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
-    """The comparison of one aspect of a selected study, of two or more systems, with metrics or of annotators alone."""
+    """The comparison of one aspect of a selected study with at least two systems, with metrics or annotators alone."""
     full = settings(setting)
 
     def make() -> RaterComparison:
@@ -237,10 +242,9 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
 def compared_by_any(
     chosen: Study, setting: Setting, aspects: Sequence[str] | None = None
 ) -> tuple[RaterComparison, ...]:
-    """One comparison per aspect of a selected study, of annotators and metrics or of either alone.
+    """One comparison per aspect of a selected study, of annotators, metrics or both.
 
-    Without `aspects`, of all of them; then `InputError` with fewer than two systems, or where no rater compares two
-    outputs.
+    Default: all aspects; then `InputError` with fewer than two systems, or if no rater compares two outputs.
     """
     if aspects is None and len(chosen.systems) < 2:
         raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
@@ -271,7 +275,7 @@ def compared_by_any(
 
 
 def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
-    """The same whatever there is to compare: annotators alone and metrics alone too, with the notes of this alone."""
+    """The comparison of all raters, also of annotators alone or metrics alone, with its notes."""
     full = settings(setting)
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
 
@@ -282,7 +286,7 @@ def check_scales(study: Study, comparison: RaterComparison) -> None:
 
 
 def _rules(full: Setting) -> tuple[Any, ...]:
-    """What the comparisons of a selected study and aspect depend on."""
+    """Cache key: what the comparisons of a selected study and aspect depend on."""
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 
@@ -293,7 +297,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     people = tuple(rater for rater in study.humans if rater in present)
     metrics = tuple(rater for rater in study.metrics if rater in present)
     systems, raters = study.systems, [*people, *metrics]
-    # Sorted: folds, resamples and flips do not depend on the order of rows.
+    # Sorted, so that folds, resamples and flips do not depend on the order of rows.
     labels = rows["item"].unique().sort()
     items = tuple(labels.filter(labels != "").to_list())
     design = Design.of(study, items=items, systems=systems)
@@ -324,7 +328,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
     names: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
-    specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a row of the aspect
+    specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
         aspect=aspect,
         design=design,
@@ -335,7 +339,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **names),
         annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **names),
-        # One person's scores are compared as they stand in acc_eq, as in its publication; a mean carries float noise.
+        # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
@@ -344,15 +348,15 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
 
 
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
-    """The positions of the items with a score by any of the raters."""
+    """Positions of the items with a score by any of the raters."""
     rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
     labels = pl.Series("item", items, dtype=pl.String)
     return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
-    """Scores (raters, k, systems) of the items at some places as rows, with the thresholds (raters, k) of ties, where a
-    rater scored two outputs of an item."""
+    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k), if a
+    rater scored at least two outputs of the item."""
     scored = np.isfinite(values)
     rater, item, system = np.nonzero(scored & (scored.sum(axis=2, keepdims=True) > 1))
     columns = {"rater": rater, "item": place[item], "system": system}
@@ -363,7 +367,7 @@ def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> 
 def _verdict_rows(
     settled: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
 ) -> pl.DataFrame:
-    """Merged verdicts with positions instead of labels; what is not among these is left out."""
+    """Merged verdicts with positions instead of labels; verdicts on other labels are dropped."""
     labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
     codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
     rows = settled.select(sign="preference", order="order").with_columns(**codes)
@@ -371,8 +375,7 @@ def _verdict_rows(
 
 
 def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
-    """Raise `InputError` where so many bytes of scores (raters, items, systems), or of their comparisons, would not fit
-    a common machine."""
+    """Raise `InputError` if `size` bytes, of scores (raters, items, systems) or comparisons, exceed common memory."""
     if size > MOST_CELLS:
         raters, items, systems = shape
         raise InputError(
@@ -385,7 +388,7 @@ def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
 def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""
+    """Tie thresholds per metric, and per metric and item; calibrated ones are fitted on the other folds of items."""
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:
         epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
@@ -401,7 +404,7 @@ def tie_thresholds(
 
 
 def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
-    """What a reader must know of this comparison; raises where nothing overlaps."""
+    """Notes on the design of this comparison; raises if annotators and metrics share nothing."""
     people = comparison.preferences.of_rater(0)
     if not len(people):
         raise NotComparableError(

@@ -1,7 +1,6 @@
-"""Scores of annotators and metrics, all aspects side by side: a rater of several aspects is a row for each.
+"""Raters of all aspects as arrays with labels: annotators (by aspect) and metrics.
 
-`complementarity`, `ceiling` and `combine` start here: a human row is an aspect averaged over annotators, as in the
-paper, or each annotator by aspect.
+`complementarity` and `ceiling` start here. As in the paper, a human rater is an aspect averaged over annotators.
 """
 
 from __future__ import annotations
@@ -32,14 +31,17 @@ PEOPLE: tuple[People, ...] = ("aspects", "annotators")
 METRIC = "metric"
 
 FEW = 12
-"""Clusters of items below which no simulation vouches for intervals; see docs/explanation/statistics/intervals.md."""
+"""Fewest clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterScores:
-    """Everyone who judged, people first: `scores` (raters, items, systems), higher is better, NaN where not rated or
-    where the rater is constant; `annotators` (aspects of `aspects`, people, items, systems) before averaging; `dates`
-    of release (None: not said); `constant` the raters that never vary."""
+    """All raters, annotators first.
+
+    `scores` (raters, items, systems): higher is better, NaN if not rated or if the rater is constant. `annotators`
+    (aspects of `aspects`, annotators, items, systems) are the scores before averaging. `dates` are release dates (None:
+    unknown), and `constant` the raters whose scores do not vary.
+    """
 
     design: Design
     names: tuple[str, ...]
@@ -60,15 +62,15 @@ class RaterScores:
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        """(raters,): whether each is not constant."""
+        """(raters,): whether the scores of a rater vary."""
         return np.isin(self.names, self.constant, invert=True)
 
     def of_kind(self, kind: str) -> NDArray[np.intp]:
-        """The positions of people ('human') or metrics that vary."""
+        """Positions of annotators ('human') or metrics with scores that vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
     def on(self, items: NDArray[np.intp]) -> RaterScores:
-        """Some of the items."""
+        """The design of some of the items."""
         return replace(
             self,
             design=self.design.on(items),
@@ -77,13 +79,13 @@ class RaterScores:
         )
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
-        """Who is left out and why."""
+        """Excluded raters and the reasons."""
         rows = [*self.left_out, *more]
         return {"rater": [name for name, _ in rows], "reason": [reason for _, reason in rows]}
 
 
 def name_of(rater: str, aspect: str) -> str:
-    """A rater of one aspect.
+    """Name of a rater of one aspect.
 
     >>> name_of("judge", "fluency"), name_of("bleu", "")
     ('judge:fluency', 'bleu')
@@ -94,18 +96,18 @@ def name_of(rater: str, aspect: str) -> str:
 def rater_scores(
     study: Study, *, people: People = "aspects", one_side: bool = False, **selection: Unpack[Selection]
 ) -> RaterScores:
-    """People and metrics of all aspects side by side; with `one_side`, either alone is enough.
+    """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
 
-    people: a person-rater is one of the 'aspects' (mean over annotators), or every one of the 'annotators' by aspect.
-    A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError` where
-    nobody gave scores, or with fewer than two raters, systems or items.
+    With people='aspects', a human rater is an aspect (mean over annotators), with 'annotators' an annotator and aspect.
+    A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError`
+    without scores, or with fewer than two raters, systems or items.
     """
     one_of("people", people, PEOPLE)
     return select_rater_scores(study, study.select(**selection, one_side=one_side), people)
 
 
 def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterScores:
-    """The same of a study and the part of it that is chosen already."""
+    """The raters of a study and of its selected part."""
     scored = chosen.ratings.frame.filter(pl.col("item") != "")
     _check_enough(chosen, scored)
     items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
@@ -118,7 +120,7 @@ def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterSco
     for aspect in aspects:
         check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
-        # Ratings without an aspect do not stand in for one, as elsewhere: all aspects would be alike.
+        # Ratings without an aspect do not replace those of an aspect here: all aspects would be equal.
         theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
         positions = [i for i, name in enumerate(chosen.humans) if name in theirs]
         names = [chosen.humans[i] for i in positions]
@@ -197,7 +199,7 @@ def _assembled(
 
 
 def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Who was chosen, and gave no score that can be used."""
+    """Selected raters without usable scores, and the reasons."""
     scored = chosen.ratings.frame
     whole = set(scored.filter(pl.col("item") == "")["rater"])
     verdicts = set(chosen.preferences.frame["rater"])
@@ -227,7 +229,7 @@ def _why_unused(whole: bool, verdicts: bool) -> str:
 def few_clusters_notes(
     n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "", columns: Sequence[str] = ()
 ) -> list[Note]:
-    """Whether there are too few clusters of items for intervals by resampling them: of some columns, or of all."""
+    """Notes on too few clusters of items for bootstrap intervals, of some columns or of all."""
     which = f" of {listed(columns)}" if columns else ""
     message = (
         f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; with so "

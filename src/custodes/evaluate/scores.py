@@ -1,4 +1,4 @@
-"""Scores of an aspect: kept for the items that have any, spread over all items for what asks."""
+"""Scores of an aspect, stored for the items that have any, and expanded to all items on demand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from custodes.stats.arrays import Floats, read_only
 
 @dataclass(frozen=True, kw_only=True)
 class ItemScores:
-    """`items` (k,) are positions among `n_items`, in ascending order, beyond which nobody gave a score; `persons`
-    (people, k, systems), their mean `human` (k, systems), and `metrics` (metrics, k, systems), NaN where not rated."""
+    """Scores of the items that have any.
+
+    `items` (k,) are their positions among `n_items`, ascending; `persons` (annotators, k, systems) the scores of
+    annotators, `human` (k, systems) their mean, and `metrics` (metrics, k, systems), NaN if not rated.
+    """
 
     items: NDArray[np.int64]
     n_items: int
@@ -32,9 +35,9 @@ class ItemScores:
         return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
 
     def spread(self, values: Floats) -> Floats:
-        """(..., k, systems) -> (..., all items, systems), NaN where nobody gave a score.
+        """(..., all items, systems), NaN without a score, from values (..., k, systems).
 
-        Raises `InputError` where these would not fit, as with millions of verdicts on hundreds of systems.
+        Raises `InputError` if these do not fit into memory, as with millions of verdicts on hundreds of systems.
         """
         if len(self.items) == self.n_items:
             return values

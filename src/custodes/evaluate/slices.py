@@ -20,7 +20,7 @@ from custodes.stats.slices import FEWEST_PARTS, slice_tests
 
 KEY = ["item", "system"]
 QUARTERS = 4
-"""Slices of a column of numbers with many values."""
+"""Number of slices of a numeric column with many values."""
 MOST_SLICES = 50
 
 BY = "Column whose values are slices: group, dataset, cluster, or a further column of items."
@@ -29,7 +29,7 @@ BY = "Column whose values are slices: group, dataset, cluster, or a further colu
 def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[str, ...], Ints]:
     """The slices of outputs by a column, and the position of the slice of each output (-1: empty).
 
-    Text and few numbers give a slice for each value, many numbers quartiles.
+    Text and numbers with few values give a slice per value, other numbers quartiles.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
 
 
 def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tuple[str, ...], Ints]:
-    """The same of items, for comparisons of systems.
+    """The slices of items, for comparisons of systems.
 
     Raises
     ------
     OptionError
-        Also where outputs of one item differ in the column.
+        Also if outputs of one item differ in the column.
     """
     attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
     if column == "system":
@@ -122,13 +122,13 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
     rater : str
         Name of the column of raters.
     doc : str
-        What a row is.
+        Description of a row.
     statistics : str
         Values of the column `statistic`.
     """
     return table(
         doc,
-        label(rater, "its name"),
+        label(rater, "name of the rater"),
         label("slice", "value of the column"),
         label("statistic", statistics),
         count("n", "items of the slice with data; with clusters, clusters", "n"),

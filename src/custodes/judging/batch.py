@@ -1,4 +1,4 @@
-"""Requests and replies as files: OpenAI's batch JSON Lines, which other clouds and `vllm run-batch` take too."""
+"""Requests and replies as files: OpenAI's batch JSON Lines, also accepted by other providers and `vllm run-batch`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESS = "/v1/chat/completions"
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What a file of replies held: how many were kept in the cache, and those requests that failed there, by key."""
+    """Result of a file of replies: number of replies stored in the cache, and failed requests by key."""
 
     kept: int
     failures: Mapping[str, Failure]
@@ -32,9 +32,9 @@ class Batch:
 
 
 def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
-    """Write requests, each key once, as a line `{custom_id, method, url, body}`; the key is the `custom_id`.
+    """Write each distinct request as a line `{custom_id, method, url, body}`; the key is the `custom_id`.
 
-    Source: OpenAI, Batch API. Raises OptionError where the file cannot be written.
+    Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
     bodies = {request.key: request.body for request in requests}
     lines = [
@@ -45,11 +45,11 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
 
 
 def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> Batch:
-    """Keep the replies of a file as if they had come from the server.
+    """Store the replies of a file as if the server had sent them.
 
-    A line is `{custom_id, response: {status_code, body}, error}`. Lines may stand in any order; ids of no request, ids
-    that stand twice (the first answer counts) and half a line at the end are told in notes. Raises InputError, and
-    keeps nothing, for a file that is no such file or holds no reply to any of the requests.
+    A line is `{custom_id, response: {status_code, body}, error}`, in any order. Unknown ids, repeated ids (the first
+    reply counts) and an incomplete last line are reported in notes. Raises InputError, and stores nothing, for a file
+    of another format or without a reply to any of the requests.
     """
     place = Path(path)
     check_exists(place)
@@ -95,7 +95,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
 
 
 def _lines(data: bytes) -> Iterator[Any]:
-    """The JSON of each line; None for half a line at the end; as it stands where it is no JSON."""
+    """The parsed JSON of each line; None for an incomplete last line; the line itself if it is not JSON."""
     *whole, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line in whole:
         if line.strip():
@@ -113,7 +113,7 @@ def _decoded(line: bytes) -> Any:
 
 
 def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
-    """The id of a line, its response and its error."""
+    """The id, response and error of a line."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
         raise InputError(f"{where}: not a reply of a batch; a line must be {{custom_id, response, error}}")
     if "response" not in line and "error" not in line:
@@ -123,7 +123,7 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
 
 
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
-    """The body of a reply, or why there is none."""
+    """The body of a reply, or the reason for its absence."""
     if not isinstance(response, Mapping):
         return Failure(reason="unavailable", message=words(error) or "no response")
     status = response.get("status_code", 200)
@@ -139,7 +139,7 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 
 def _made(body: Mapping[str, Any]) -> str:
-    """When a reply was made, as it says itself, else now."""
+    """Time of a reply by its own field, else now."""
     at = body.get("created")
     has_time = isinstance(at, int) and 0 < at < 2**33
     return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

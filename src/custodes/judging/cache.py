@@ -1,4 +1,4 @@
-"""The cache of judges: every reply is stored under the key of its request as it comes, so none is paid for twice."""
+"""Cache of judges: each reply is stored under the key of its request when it arrives, so none is paid for twice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from custodes.judging.requests import Reply, Request
 
 
 def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
-    """The stored replies by key, and the requests that have none, each key once."""
+    """The stored replies by key, and the distinct requests without one."""
     by_key = {request.key: request for request in requests}
     replies = {key: Reply(record) for key, record in cache.replies(list(by_key)).items()}
     return replies, [request for key, request in by_key.items() if key not in replies]
 
 
 def store_reply(cache: Cache, request: Request, reply: Reply) -> None:
-    """Store a reply and its request; one that is stored already stays."""
+    """Store a reply and its request; an existing reply is not replaced."""
     cache.keep_reply(request.key, reply.record, msgspec.json.encode(request.body))

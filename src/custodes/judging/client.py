@@ -1,4 +1,4 @@
-"""One way to ask a judge: OpenAI's chat completions over HTTP, which vLLM, llama.cpp, Ollama and most clouds speak."""
+"""HTTP client of OpenAI's chat completions, a protocol of vLLM, llama.cpp, Ollama and most providers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONNECT = 20.0  # seconds for a connection
 LARGEST = 32 * 2**20  # bytes of a reply
 HIDDEN = "[key]"
 SHORTEST = 8
-"""Letters of a secret that is hidden: a shorter one is a placeholder (`EMPTY`), and may be a label or stand in a word;
-no label and no key of an answer is as long."""
+"""Minimum length of a secret that is hidden. A shorter one is a placeholder (`EMPTY`) that may occur in a label or
+word; labels and keys of answers are never this long."""
 
 
 def address(base_url: str) -> str:
-    """The address of a server without credentials, as it stands in keys of answers, provenance and errors.
+    """The address of a server without credentials, as used in cache keys, provenance and errors.
 
-    Raises OptionError for what is no address of a server.
+    Raises OptionError for an invalid address.
 
     >>> address("https://me:secret@Example.org/v1/")
     'https://example.org/v1'
@@ -53,33 +53,33 @@ def address(base_url: str) -> str:
 
 @checked
 def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0) -> Client:
-    """Make the client of a server at `base_url` (the address before `/chat/completions`).
+    """Client of the server at `base_url` (the address before `/chat/completions`).
 
     Parameters
     ----------
     base_url : str
         Address of the server.
     key : str or None
-        Key of the account; sent in the header of requests to this address only, and never shown.
+        Key of the account; sent only in the header of requests to this address, and never shown.
     timeout : float
-        Seconds until the whole reply must be there.
+        Maximum time for a complete reply, in seconds.
 
     Returns
     -------
     Client
-        What `judge` takes as `client`.
+        The `client` argument of `judge`.
 
     Raises
     ------
     OptionError
-        For an address or key that cannot be used.
+        For an invalid address or key.
     MissingExtraError
         Without httpx2.
 
     Notes
     -----
     Redirects are not followed. Certificates are verified with the trust store of the system, and proxies are those of
-    the environment (HTTPS_PROXY, NO_PROXY). A warning is given where the key would be sent unencrypted.
+    the environment (HTTPS_PROXY, NO_PROXY). A warning is issued if the key would be sent unencrypted.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
 
 
 class Server:
-    """A server that is asked: a `Client`. Its connections belong to the event loop in which it is called."""
+    """`Client` of a server. Its connections belong to the event loop of the call."""
 
     def __init__(self, place: str, *, key: str | None, login: tuple[str, str] | None, timeout: float) -> None:
         self.address, self.timeout = place, timeout
@@ -128,7 +128,7 @@ class Server:
             raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
             message = self._harmless(f"{self.address}: cannot be reached ({_cause(problem)})")
-            raise (Unavailable(message) if self._heard else Denied(message)) from None  # later it restarts
+            raise (Unavailable(message) if self._heard else Denied(message)) from None  # may be restarting
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
             raise Denied(self._harmless(f"{self.address}: {problem}")) from None
         except httpx2.RequestError as problem:
@@ -169,13 +169,13 @@ class Server:
         return self._open[loop]
 
     def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Mapping[str, Any]:
-        try:  # without what the server was told in confidence, wherever it says it again
+        try:  # secrets are removed from the reply
             body = storable(reply_json(content.removeprefix(BOM_UTF8)), text=self._storable_text)
         except ValueError:
             body = None
         if 200 <= status < 300:
             if body is None:
-                kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "half an answer, or no JSON"
+                kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
                 raise Unavailable(f"{self.address}: the reply was {kind}", paid=True)
             check_completion(body)
             self._answered = True
@@ -186,7 +186,7 @@ class Server:
             )
         message = body if body is not None else self._hidden(content.decode(errors="replace"))
         error = failed(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
-        if status == 403 and self._answered:  # the key is right, so it is this request (OpenRouter's moderation)
+        if status == 403 and self._answered:  # the key is valid: this request (OpenRouter's moderation)
             raise Rejected(str(error))
         raise error
 
@@ -201,7 +201,7 @@ class Server:
 
 
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
-    """What finds a secret in what a server says: in its letters or escaped, as in JSON within a string of JSON."""
+    """Pattern of the secrets in a reply, verbatim or escaped, as in JSON within a string of JSON."""
     secrets = [] if key is None else [key]
     if login is not None:
         pair = ":".join(login)
@@ -217,8 +217,8 @@ def _escaped(letter: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds that a server asks to wait: Retry-After as seconds or as a date (RFC 9110), or OpenAI's
-    `retry-after-ms`; None where it says neither.
+    """Seconds to wait by the headers of a reply: Retry-After as seconds or as a date (RFC 9110), or OpenAI's
+    `retry-after-ms`; None without these headers.
 
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
@@ -261,12 +261,12 @@ def _parsed(base_url: str) -> SplitResult:
 
 
 def _cause(problem: BaseException) -> str:
-    """What the system said of a connection, below what the layers above it made of that."""
+    """The operating system's message about a connection, without those of the layers above it."""
     while (deeper := problem.__cause__ or problem.__context__) is not None:
         problem = deeper
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
-    if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError):  # whose numbers mean something else
+    if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError):  # SSL errors have numbers of their own
         if problem.errno is not None and problem.errno in errno.errorcode:
             return os.strerror(problem.errno)
         return problem.strerror or str(problem)

@@ -1,4 +1,4 @@
-"""Other ways to ask a judge, by name on the command line: vendors with a protocol of their own, and functions."""
+"""Clients by name on the command line: providers with another protocol, and functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
     name: name
     for name in ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias")
 }
-"""Fields of a chat completion, as pydantic-ai calls them."""
+"""Fields of a chat completion, by their names in pydantic-ai."""
 
 FINISHED = {"tool_call": "tool_calls"}
 
@@ -37,7 +37,7 @@ FINISHED = {"tool_call": "tool_calls"}
 def client_named(spec: str) -> Client:
     """The client of `pydantic-ai:MODEL` or of a function `MODULE:FUNCTION`.
 
-    Its `address` is part of the keys of replies: the spec itself, or for a function what `place_of` returns.
+    Its `address` is part of the cache keys: the name itself, or for a function the result of `place_of`.
     """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:
@@ -48,7 +48,7 @@ def client_named(spec: str) -> Client:
 
 
 def asynchronous(function: Any) -> Client:
-    """A callable as a client: where it is not async, it works in threads of its own, as many as requests at once."""
+    """A callable as a client; if it is not async, each request runs in its own thread."""
     if not callable(function):
         raise OptionError(
             f"client={shown(function)}: not callable; a client takes the body of a request and returns the reply"
@@ -66,9 +66,10 @@ def asynchronous(function: Any) -> Client:
 
 
 def place_of(client: Any) -> str | None:
-    """What stands for a client in the keys of its replies: its own `address`, or its module and name with a hash of the
-    module's source, so that an edited one is asked anew. None for what these cannot tell from another: a lambda, a
-    partial, a function made within another, an object, a function without a file.
+    """Identity of a client in cache keys: its `address`, or its module and name with a hash of the module's source, so
+    that replies of an edited function are not reused. None if this does not identify it: a lambda, a partial, a nested
+    function, an object, a function without a file.
+
     """
     named = getattr(client, "address", None)
     if isinstance(named, str):
@@ -80,7 +81,7 @@ def place_of(client: Any) -> str | None:
 
 
 def _edition(module: ModuleType, name: str) -> str | None:
-    """A name in a module as its source is now; None without source."""
+    """Module and name with a hash of the current source; None without source."""
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):
@@ -89,8 +90,9 @@ def _edition(module: ModuleType, name: str) -> str | None:
 
 
 class _Named:
-    """A client with a name and an address. What goes wrong before its first answer will go wrong always: the run ends
-    there."""
+    """A client with a name and an address. An error before its first answer ends the run, because it would recur for
+    every request.
+    """
 
     def __init__(self, client: Client, name: str, *, place: str) -> None:
         self.name, self.address = name, place
@@ -116,7 +118,7 @@ class _Named:
 
 
 def _function(spec: str, module: str, name: str) -> Client:
-    """A function of the user's own, also beside where he stands."""
+    """Client of a user's function, importable from the working directory too."""
     here = str(Path.cwd())
     before = list(sys.path)
     sys.path.append(here)
@@ -125,7 +127,7 @@ def _function(spec: str, module: str, name: str) -> Client:
         function: Any = home
         for part in name.split("."):
             function = getattr(function, part)
-    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # an import can raise anything
         why = said(error) if isinstance(error, Exception) else "it ends the process"
         raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, (VENDORS,))}; {WAYS}") from None
     finally:
@@ -137,7 +139,7 @@ def _function(spec: str, module: str, name: str) -> Client:
 
 
 def pydantic_ai(model: str) -> Client:
-    """A client of any model that pydantic-ai knows: `anthropic:MODEL`, `google:MODEL`, `bedrock:MODEL`."""
+    """Client of any model of pydantic-ai: `anthropic:MODEL`, `google:MODEL`, `bedrock:MODEL`."""
     try:
         from pydantic_ai import models
         from pydantic_ai.exceptions import UserError
@@ -186,7 +188,7 @@ class PydanticAI:
 
 
 def _message(message: Mapping[str, Any]) -> Any:
-    """A message of a chat completion as pydantic-ai has it."""
+    """A message of a chat completion as a message of pydantic-ai."""
     from pydantic_ai import messages
 
     role, content = message["role"], message["content"]
@@ -208,7 +210,7 @@ def _picture(address: str) -> Any:
 
 
 def _structured(response_format: Any) -> Any:
-    """The JSON schema of answers, where one is asked for."""
+    """The requested JSON schema of answers, if any."""
     from pydantic_ai import models, output
 
     if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":

@@ -1,4 +1,4 @@
-"""What asking costs: tokens and money, thought before and counted while it is asked."""
+"""Tokens and cost of judging: estimated in advance, and counted during a run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
 MILLION = 1_000_000
-LETTERS = 4  # characters of a token, about, in English
-FRAME = 100  # tokens of the server's template, at most
-JSON_LETTERS = 2  # characters of a token of a short JSON object, about
+LETTERS = 4  # characters a token in English, about
+FRAME = 100  # maximum number of tokens of the server's template
+JSON_LETTERS = 2  # characters a token of a short JSON object, about
 REASON_TOKENS = 100  # tokens of "a few sentences", about
-PICTURE = 2_000  # tokens of a picture, at most
-LIMITS = ("max_completion_tokens", "max_tokens")  # fields that bound the length of an answer
+PICTURE = 2_000  # maximum number of tokens of an image
+LIMITS = ("max_completion_tokens", "max_tokens")  # fields that limit the length of an answer
 PRICES = "give --price IN,OUT, or an address whose prices genai-prices knows (pip install 'custodes[judge]')"
-UNBOUND = 4_096  # tokens of an answer whose length the request does not bound
+UNBOUND = 4_096  # tokens of an answer if the request sets no limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Dollars a million tokens; `source` says where they are from.
+    """US dollars per million tokens, and the source of the price.
 
     >>> Price(input=0.25, output=2.0).of(16_800_000, 500_000)
     5.2
@@ -36,14 +36,15 @@ class Price:
     source: str = "given"
 
     def of(self, tokens_in: float, tokens_out: float) -> float:
-        """Dollars of tokens."""
+        """Cost of tokens in US dollars."""
         return (tokens_in * self.input + tokens_out * self.output) / MILLION
 
 
 @dataclass(kw_only=True)
 class Budget:
-    """A limit of dollars (None: no limit) at a price (None: unknown), and what was spent of it: a reply that did not
-    arrive, or whose tokens the server did not count, counts as the most that it could cost."""
+    """A limit in US dollars (None: no limit) at a price (None: unknown), and the amount spent. A lost reply, or one
+    without token counts of the server, is counted at its maximum cost.
+    """
 
     limit: float | None = None
     price: Price | None = None
@@ -51,8 +52,9 @@ class Budget:
 
     @classmethod
     def of(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
-        """At the price that is given, or that of the table. Raises OptionError for a limit where the price, or what one
-        answer may cost, is unknown."""
+        """The budget at the given price, or at that of the table. Raises OptionError for a limit if the price or the
+        maximum cost of an answer is unknown.
+        """
         if price is None:
             try:
                 listed_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
@@ -77,30 +79,30 @@ class Budget:
         return cls(limit=limit, price=listed_price)
 
     def dollars(self, tokens_in: float, tokens_out: float) -> float:
-        """Dollars of tokens; 0 where the price is unknown."""
+        """Cost of tokens in US dollars; 0 if the price is unknown."""
         return self.price.of(tokens_in, tokens_out) if self.price else 0.0
 
     def worst(self, body: Mapping[str, Any]) -> float:
-        """Dollars of a request at most; 0 without a limit."""
+        """Maximum cost of a request in US dollars; 0 without a limit."""
         return 0.0 if self.limit is None else self.dollars(*at_most(body))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """Estimated cost of requests that are not sent yet.
+    """Estimated cost of requests before they are sent.
 
     Attributes
     ----------
     requests, characters : int
-        Requests, and the characters of their texts.
+        Number of requests, and number of characters of their texts.
     tokens_in : int
-        Tokens of the requests, at four characters a token.
+        Input tokens, at four characters a token.
     tokens_out : int
-        Tokens of the answers at most.
+        Maximum number of output tokens.
     expected_out : int
-        Expected tokens of the answers, never more than `tokens_out`.
+        Expected number of output tokens, at most `tokens_out`.
     price : Price or None
-        Price of a token; None where it is unknown. Providers ask half of it for batches (`write_requests`).
+        Price of a token; None if it is unknown. Providers charge half of it for batches (`write_requests`).
     """
 
     requests: int
@@ -112,17 +114,17 @@ class CostEstimate:
 
     @property
     def dollars(self) -> float | None:
-        """Dollars at most; None where the price is unknown."""
+        """Maximum cost in US dollars; None if the price is unknown."""
         return None if self.price is None else self.price.of(self.tokens_in, self.tokens_out)
 
     @property
     def expected_dollars(self) -> float | None:
-        """Expected dollars; None where the price is unknown."""
+        """Expected cost in US dollars; None if the price is unknown."""
         return None if self.price is None else self.price.of(self.tokens_in, self.expected_out)
 
 
 def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> CostEstimate:
-    """Estimate the cost of requests before any is sent, each key once; `answer`: expected tokens of one answer."""
+    """Estimated cost of the distinct requests before any is sent; `answer`: expected tokens of an answer."""
     bodies = list({request.key: request.body for request in requests}.values())
     tokens = [thought(body) for body in bodies]
     return CostEstimate(
@@ -136,13 +138,13 @@ def estimate(requests: Sequence[Request], *, price: Price | None, answer: float)
 
 
 def answer_tokens(judge: Judge) -> int:
-    """Expected tokens of an answer in the format that the judge is asked for, of a model that does not think first."""
+    """Expected tokens of an answer in the requested format, for a model without hidden reasoning."""
     longest_answer = max(len(judge.answer(label)) for label in judge.answers)
     return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """Tokens in and out of a reply, and whether they are guessed because the server counted none."""
+    """Input and output tokens of a reply, and whether they are estimates because the server reported none."""
     counts = reply.get("usage")
     if isinstance(counts, Mapping):
         sent, answered = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
@@ -154,28 +156,29 @@ def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, in
 
 
 def thought(body: Mapping[str, Any]) -> tuple[int, int]:
-    """Tokens in, about, and out, at most, of a request."""
+    """Approximate number of input tokens and maximum number of output tokens of a request."""
     return _tokens(sum(map(len, _texts(body)))) + PICTURE * _pictures(body), _longest(body)
 
 
 def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
-    """Tokens in and out of a request at most: no token is less than a byte. The rules of answering count too."""
+    """Maximum numbers of input and output tokens of a request: a token has at least one byte. The answer schema counts
+    too."""
     rules = {name: value for name, value in body.items() if name in ("response_format", "tools")}
     size = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(rules))
     return size + FRAME + PICTURE * _pictures(body), _longest(body)
 
 
 def longest(body: Mapping[str, Any]) -> int | None:
-    """Tokens of one answer at most, as a request bounds it; None where it does not."""
+    """Maximum number of tokens of an answer set in a request; None without a limit."""
     bounds = [token_count(body.get(name)) for name in LIMITS]
     return next((bound for bound in bounds if bound), None)
 
 
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
-    """The price of a model in the table of genai-prices, which needs no network; None where it is not in it.
+    """The price of a model in the table of genai-prices, which needs no network; None for an unknown model.
 
-    The provider is that of the address; where the address is nobody's in the table (a server of your own), no price is
-    known. Raises MissingExtraError without genai-prices.
+    The provider is identified by the address; for an address not in the table (a private server) no price is known.
+    Raises MissingExtraError without genai-prices.
 
     >>> known_price("gpt-5-mini", base_url="https://api.openai.com/v1").output
     2.0
@@ -217,5 +220,5 @@ def _tokens(characters: int) -> int:
 
 
 def _longest(body: Mapping[str, Any]) -> int:
-    """Tokens of the answers to a request at most."""
+    """Maximum number of output tokens of a request, over all its answers."""
     return (longest(body) or UNBOUND) * (body.get("n") or 1)

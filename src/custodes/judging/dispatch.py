@@ -1,4 +1,4 @@
-"""One run of requests in an event loop: which is sent when, and what becomes of each."""
+"""Scheduling of requests in an event loop: when each is sent, and its outcome."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ from custodes.plugins import said
 MINUTE = 60.0
 
 REJECTED = 5
-"""So many requests rejected, and none answered between them: the server wants none of this kind."""
+"""Rejected requests without an answer between them after which a run ends: the server rejects all requests of this
+kind."""
 
 GIVEN_UP = 5
-"""So many requests given up (or twice as many as are on their way at once), and none answered between them: the server
-is gone."""
+"""Failed requests (at least twice the number of concurrent ones) without an answer between them after which a run ends:
+the server is unavailable."""
 
 LEFT = "not sent: "
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long to go on with a request that is not answered.
+    """Retry policy of a request.
 
-    `tries` of each; the first wait is at most `first` seconds, each later one twice as long, up to `longest`. A server
-    that asks to be left alone for more than `most` seconds is left alone: the run ends.
+    `tries` attempts at most; the first wait is at most `first` seconds, and each later maximum is doubled, up to
+    `longest`. If a server requests a pause longer than `most` seconds, the run ends.
     """
 
     tries: int = 6
@@ -54,51 +55,54 @@ class Patience:
     most: float = 600.0
 
     def wait(self, tried: int, retry_after: float | None) -> float:
-        """Seconds until the next try: never before the server allows it, else drawn from all up to the bound ("full
-        jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed together do not return together."""
+        """Seconds until the next attempt: at least the pause requested by the server, else uniform up to the maximum
+        ("full jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed simultaneously are not
+        retried simultaneously.
+        """
         drawn = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
         return drawn if retry_after is None else retry_after + min(drawn, self.first)
 
 
 @dataclass(kw_only=True)
 class Window:
-    """How many requests are on their way at once: first one, one more with every answer, half of it where the server is
-    busy, as TCP does (Jacobson 1988). So a wrong key is found by one request, and a server by what it bears."""
+    """Maximum number of concurrent requests: initially 1, plus 1 for each answer, halved if the server is busy, as in
+    TCP (Jacobson 1988). So a wrong key costs one request, and the number adapts to the server's capacity.
+    """
 
     most: int
     size: float = 1.0
     cut: float = field(default=float("-inf"))
 
     def answered(self) -> None:
-        """One more."""
+        """Increase the maximum by one."""
         self.size = min(float(self.most), self.size + 1)
 
     def busy(self, sent: float, now: float) -> None:
-        """Half of it, once for all the requests that were on their way together. `sent`: when this one was sent."""
+        """Halve the maximum, once for all requests that were in progress; `sent`: when this request was sent."""
         if sent > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 
 
 @dataclass(kw_only=True)
 class Rate:
-    """At most so many a minute, evenly spaced: None for no limit."""
+    """Limit of a rate per minute, evenly spaced; None for no limit."""
 
     per_minute: float | None
     free: float = field(default=float("-inf"))
 
     def take(self, now: float, amount: float = 1.0) -> None:
-        """Count what is sent now."""
+        """Count an amount that is sent now."""
         if self.per_minute is not None:
             self.free = max(self.free, now) + MINUTE * amount / self.per_minute
 
     def settle(self, more: float) -> None:
-        """Count what it was beyond what was thought."""
+        """Add the difference between the actual and the estimated amount."""
         if self.per_minute is not None:
             self.free += MINUTE * more / self.per_minute
 
 
 class WaitingRequest(NamedTuple):
-    """A request that waits: until when, its place in the order, and how often it was tried."""
+    """A waiting request: time of its next attempt, its position, and its number of attempts."""
 
     due: float
     order: int
@@ -108,7 +112,7 @@ class WaitingRequest(NamedTuple):
 
 @dataclass(kw_only=True)
 class Dispatch:
-    """The state of a run. `keep` stores a reply, `settled` is told of each request that is answered or has failed."""
+    """State of a run. `keep` stores a reply, `settled` is called after each request that is answered or has failed."""
 
     requests: Sequence[Request]
     client: Client
@@ -122,16 +126,16 @@ class Dispatch:
     replies: dict[str, Reply] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     asked: int = 0
-    """Requests that were sent at least once."""
+    """Number of requests that were sent at least once."""
     sent: int = 0
-    """How often a request was sent, retries included."""
+    """Number of times requests were sent, retries included."""
     refused: str | None = None
-    """Why the server will answer nothing."""
+    """Why the server answers no request, if this is known."""
 
     async def run(self) -> None:
-        """Answer all requests, or say why not."""
+        """Send all requests and record the answer or failure of each."""
         self._fresh = [WaitingRequest(0.0, order, 0, request) for order, request in enumerate(self.requests)][::-1]
-        self._again = list[WaitingRequest]()  # a heap: those that failed, the first to be tried again before the others
+        self._again = list[WaitingRequest]()  # a heap by the time of the next attempt
         self._active = set[asyncio.Task[None]]()
         self._changed = asyncio.Event()
         self._stopped: Failure | None = None
@@ -157,13 +161,14 @@ class Dispatch:
                 self._fail(job, self._stopped)
 
     async def _changes(self, within: float | None) -> None:
-        """Wait until something came back, at most so many seconds."""
+        """Wait for a reply, at most `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()
 
     def _send_what_may(self) -> float | None:
-        """Send what may be sent now; seconds until more may be, None for not before something came back."""
+        """Send the requests that the limits allow now; seconds until the next may be sent, None if only a reply allows
+        one."""
         while self._stopped is None and len(self._active) < int(self.window.size):
             now = monotonic()
             again = bool(self._again) and (self._again[0].due <= now or not self._fresh or self._failing)
@@ -177,14 +182,14 @@ class Dispatch:
             if limit is not None and used + self._reserved + worst > limit:
                 if not self._active:
                     self._stop("budget", f"it could exceed the limit of ${limit:g}, of which ${used:.4f} are spent")
-                return None  # what is on its way may cost less than it could
+                return None  # replies may cost less than their maximum
             heappop(self._again) if again else self._fresh.pop()
             self._send(job, now, worst)
         return None
 
     @property
     def _failing(self) -> bool:
-        """Whether so many wait to be tried again that nothing new is sent: the server may be gone."""
+        """Whether so many requests wait for a retry that no new one is sent: the server may be unavailable."""
         return len(self._again) + len(self._active) >= self._most_given_up
 
     @property
@@ -209,10 +214,10 @@ class Dispatch:
         self._changed.set()
 
     async def _sent(self, job: WaitingRequest, sent: float, worst: float, tokens: int) -> None:
-        """Send a request, and see to what comes of it."""
+        """Send a request and handle its outcome."""
         started, paid = datetime.now(UTC), 0.0
         try:
-            body = await self.client(deepcopy(job.request.body))  # it may do with it as it likes
+            body = await self.client(deepcopy(job.request.body))  # the client may modify it
             check_completion(body)
             reply = Reply.make(body, sent=started.isoformat(), seconds=monotonic() - sent)
         except (Rejected, Denied) as error:
@@ -220,7 +225,7 @@ class Dispatch:
         except Unavailable as error:
             paid = worst if error.paid else 0.0
             self._unavailable(job, error, sent)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # whatever a client of somebody else does
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # a user's client can raise anything
             if self._ended:
                 raise
             paid = worst
@@ -271,7 +276,7 @@ class Dispatch:
             self._stop(error.reason, words)
 
     def _stop(self, reason: Reason, words: str) -> None:
-        """Send nothing more; what is on its way may still come."""
+        """Send nothing more; pending replies are still stored."""
         if self._stopped is None:
             self._stopped = Failure(reason=reason, message=LEFT + words)
 

@@ -1,4 +1,4 @@
-"""Examples: verdicts of people that a judge is shown before it is asked; their items are then not judged."""
+"""Few-shot examples: human verdicts in the prompt of a judge; their items are not judged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Messages = list[dict[str, Any]]
 
 
 class ShownExamples(NamedTuple):
-    """The examples of each aspect as messages, and the items that they are of."""
+    """The examples of each aspect as messages, and their items."""
 
     before: Mapping[str, Messages]
     items: tuple[str, ...]
@@ -41,7 +41,7 @@ class ShownExamples(NamedTuple):
 
 
 def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
-    """As many items as the judge wants, drawn by lot, balanced over what people said; the same for all requests."""
+    """Random items as examples, balanced over the human labels; the same for all requests."""
     judge = prompt.judge
     if judge.examples is None:
         return ShownExamples({}, (), [])
@@ -78,7 +78,7 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
 
 
 def _given(examples: Any) -> tuple[Study, int]:
-    """The study, and how many items of it."""
+    """The study of examples, and the number of items."""
     wrong = (
         f"examples={shown(examples)} is not allowed; give STUDY:K, a file with human verdicts and "
         f"a number of items (1 to {MOST})"
@@ -98,7 +98,7 @@ def _given(examples: Any) -> tuple[Study, int]:
 
 
 def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
-    """What people said of each item, as far as there are texts."""
+    """Human labels by item, of outputs with texts."""
     people = pl.col("rater").is_in(list(study.humans))
     rated, verdicts = study.ratings.frame.filter(people), study.preferences.where(people)
     by_item: dict[str, list[Labelled]] = {}
@@ -130,14 +130,14 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
 
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of an aspect; where it has none, those without one; of quality as a whole, of all aspects together."""
+    """The rows of an aspect, or those without an aspect; for overall quality the rows of all aspects."""
     of_aspect = rows.filter(pl.col("aspect") == aspect)
     without = rows.filter(pl.col("aspect") == "")
     return of_aspect if of_aspect.height else without if without.height or aspect else rows
 
 
 def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """Item, system and the mean of people's scores, in a fixed order."""
+    """Item, system and the mean human score, in a fixed order."""
     turned = [rater for rater, direction in study.raters.direction.items() if direction < 0]
     if rows.filter(pl.col("rater").is_in(turned)).height:
         raise InputError(f"examples: lower is better for {listed(turned)}; select annotators for whom higher is better")
@@ -153,7 +153,7 @@ def _next(
     drawn: Sequence[str],
     seed: int,
 ) -> tuple[str, Labelled]:
-    """The first item by lot with a case of the label that was used least."""
+    """The first item in random order with the label used least so far."""
     free = [(place, item, case) for place, item in enumerate(order) if item not in drawn for case in cases[item]]
     _, item, case = min(
         free,

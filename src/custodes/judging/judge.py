@@ -1,4 +1,4 @@
-"""A judge: which model is asked, for what, by which prompt, and in what form it must answer."""
+"""Configuration of a judge: model, prompt, aspects and answer format."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Reasons = Literal["first", "none"]
 
 A, B, TIE = "A", "B", "tie"
 VERDICTS = (A, B, TIE)
-"""What a judge says of two outputs, by the order in which they are shown."""
+"""Answers of a pairwise judge, in presentation order."""
 
 Key = Literal["verdict", "score", "label"]
-"""Under which key of a JSON object the answer stands."""
+"""Key of the answer in a JSON object."""
 
 REASON = "reason"
 ALTERNATIVES = 20
-"""Tokens whose probabilities are asked for: the most that the protocol allows."""
+"""Number of tokens with requested probabilities: the maximum of the protocol."""
 
 SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101
-LISTED = 11  # points of a scale that are named one by one
+LISTED = 11  # most points of a scale that are listed individually
 OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_logprobs")
-"""Fields of a request that are said otherwise, or that would change how it is answered."""
+"""Request fields set by other options, or that would change how a request is answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,13 +133,13 @@ class Judge:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Aspect to what it means ('' where nobody said); one without a name where no aspect is named."""
+        """Descriptions by aspect ('' without one); one unnamed aspect if none is given."""
         parts = [text.partition(":") for text in self.aspects]
         return {name.strip(): meaning.strip() for name, _, meaning in parts} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """The answers that there are, as they are written."""
+        """All possible answers, as written."""
         if self.mode == "pairwise":
             return VERDICTS
         if self.labels:
@@ -156,12 +156,12 @@ class Judge:
 
     @property
     def key(self) -> Key:
-        """Under which key the answer stands."""
+        """Key of the answer in a JSON object."""
         return "verdict" if self.mode == "pairwise" else "label" if self.labels else "score"
 
     @property
     def form(self) -> str:
-        """How to answer, in words."""
+        """Instructions on the answer format."""
         reasoned = self.reason == "first"
         start = '{"reason":"...",' if reasoned else "{"
         then = f", first your reason in a few sentences, then the {self.key}" if reasoned else ""
@@ -174,11 +174,11 @@ class Judge:
         return f"Answer with one JSON object and nothing else{then}: {way}."
 
     def answer(self, label: str) -> str:
-        """What the judge would write for a label."""
+        """The answer of the judge for a label, as text."""
         return msgspec.json.encode({self.key: self._value(label)}).decode()
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The body of a chat completion; only what was set is in it."""
+        """The body of a chat completion, with only the options that were set."""
         fields_set: dict[str, Any] = {"model": self.model, "messages": list(messages), **self.sampling}
         if self.logprobs:
             fields_set |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
@@ -202,7 +202,7 @@ class Judge:
         }
 
     def _value(self, label: str) -> str | float:
-        """A label as JSON holds it."""
+        """A label as a JSON value."""
         if self.key != "score":
             return label
         number = float(label)

@@ -1,4 +1,4 @@
-"""Labels as answers of a judge: which sets are allowed, which of two is positive, and labels combined over aspects."""
+"""Labels as answers of a judge: allowed sets, the positive one of two labels, and labels combined over aspects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from custodes.data.notes import Note, noted
 from custodes.errors import OptionError, shown
 
 Combine = Literal["all", "any", "majority"]
-"""Rule by which a combined label is positive: every aspect is, at least one is, or more than half are."""
+"""Rule of a positive combined label: all aspects are positive, any is, or more than half are."""
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Raise OptionError for labels that a table cannot hold or that cannot be told apart when it is read."""
+    """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
     words = _words(labels)
     where = f"labels={shown(','.join(labels))}"
     if not 2 <= len(labels) <= MOST_LABELS:
@@ -56,7 +56,7 @@ def positive_label(labels: Sequence[str]) -> str:
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:
-    """A note on which of two labels is positive, where no reader can know it."""
+    """A note on which of two labels is positive, if readers cannot know it."""
     if len(labels) != 2 or has_known_polarity(labels):
         return []
     message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"
@@ -64,7 +64,7 @@ def positive_note(labels: Sequence[str]) -> list[Note]:
 
 
 def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:
-    """Whether a combined label is positive; None where missing labels could still decide it.
+    """Whether a combined label is positive; None if it depends on missing labels.
 
     >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
     (False, None)

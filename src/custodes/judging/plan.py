@@ -1,4 +1,4 @@
-"""The plan: which item, output or pair, order, aspect and repeat is asked, and the request that asks it."""
+"""Judging plan: each question by item, output or pair, order, aspect and repeat, with its request."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from custodes.judging.prompt import ItemTexts, Prompt, image_part
 from custodes.judging.requests import Request
 
 Pair = tuple[str, str, str]
-"""Item, and two systems in the order of their names."""
+"""Item, and two systems in alphabetical order."""
 
 Shown = Literal["both", "random", "ab"]
-"""Both orders, one drawn by lot, or always the first by name first."""
+"""Both orders, a random one, or always alphabetical."""
 
 ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}
@@ -37,9 +37,9 @@ NOTHING_SENT = Request(key="", body={})
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
-    """One question: about an output, or two in the order of their names, shown in `order`.
+    """One question about an output, or about two in alphabetical order, shown in `order`.
 
-    Two outputs that are the same text, letter by letter, are a tie in every run and order, which is not asked.
+    Two identical outputs are a tie in every repeat and order, and are not queried.
     """
 
     item: str
@@ -53,7 +53,7 @@ class JudgeQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingPlan:
-    """All that a judge is to be asked of some texts; `examples`: how many it is shown first, with a hash of them."""
+    """All questions about some texts; `examples`: number of examples in the prompt, with their hash."""
 
     study: Study
     prompt: Prompt
@@ -67,30 +67,30 @@ class JudgingPlan:
 
     @property
     def judge(self) -> Judge:
-        """Who is asked."""
+        """The judge of the plan."""
         return self.prompt.judge
 
     @property
     def requests(self) -> list[Request]:
-        """The first requests, each once."""
+        """The distinct first requests."""
         return list({question.request.key: question.request for question in self.asked}.values())
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """What each request shows, by its key."""
+        """Texts shown in each request, by its key."""
         return {question.request.key: question.texts for question in self.asked}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTexts:
-    """The outputs of each item by system, and what is known of the item."""
+    """The outputs of each item by system, and the other texts of the item."""
 
     outputs: Mapping[str, Mapping[str, str]]
     materials: Mapping[str, ItemTexts]
 
     @classmethod
     def make(cls, tables: Outputs) -> JudgedTexts:
-        """From the tables of outputs."""
+        """Create from the tables of outputs."""
         outputs: dict[str, dict[str, str]] = {}
         for row in tables.texts.iter_rows(named=True):
             outputs.setdefault(row["item"], {})[row["system"]] = row["text"]
@@ -112,7 +112,7 @@ class JudgedTexts:
         return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
 
     def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
-        """The outputs of some systems, of all items but those `without`."""
+        """The outputs of some systems, for all items except `without`."""
         chosen = {
             item: {system: text for system, text in by_system.items() if system in systems}
             for item, by_system in self.outputs.items()
@@ -126,7 +126,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """The same with the texts of others before these."""
+        """These texts, and those of `other` for items that these lack."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
@@ -134,7 +134,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=outputs, materials={**self.materials, **other.materials})
 
     def material(self, item: str) -> ItemTexts:
-        """What is known of an item."""
+        """Texts and images of an item."""
         return self.materials.get(item, ItemTexts())
 
 
@@ -149,7 +149,8 @@ def planned(
     seed: int,
     before: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
-    """All that is asked, by item, and what is the same; `before` are the examples of each aspect as messages."""
+    """All questions by item, and the number of identical comparisons; `before`: the examples of each aspect as
+    messages."""
     judge = prompt.judge
     questions, same = list[JudgeQuestion](), list[JudgeQuestion]()
     if judge.mode == "pointwise":
@@ -190,7 +191,7 @@ def planned(
 
 
 def messages(prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str]) -> list[dict[str, Any]]:
-    """What is sent: one message of the user, with the images of the item where it has some."""
+    """The messages of a request: one user message, with the images of the item if it has any."""
     text = prompt.filled(aspect, material, *outputs)
     if not material.images:
         return [{"role": "user", "content": text}]
@@ -199,16 +200,16 @@ def messages(prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
-    """The order of one question by lot: of the texts, so that neither names nor the order of a file change it."""
+    """Random order of a question, determined by the texts, so that names and the order of a file do not change it."""
     first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
     return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
 
 
 def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
-    """The comparisons that `pairs` names among the systems of each item.
+    """The comparisons selected by `pairs` among the systems of each item.
 
-    'all'; 'vs:SYSTEM', all with this system; 'sample:N', of each pair of systems N items, drawn without replacement by
-    a hash of the seed, the item and the pair, so that the order of a file changes nothing; or a table (or its path)
+    'all'; 'vs:SYSTEM', all with this system; 'sample:N', for each pair of systems N items, drawn without replacement by
+    a hash of the seed, the item and the pair, so that the order of a file does not matter; or a table (or its path)
     `item, system_a, system_b`.
     """
     names = sorted({system for group in systems.values() for system in group})
@@ -233,7 +234,7 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
 
 
 def lot(*parts: object) -> str:
-    """A hash to draw by: the same for the same parts, whatever else there is.
+    """A hash for random draws, determined by the parts alone.
 
     >>> lot(0, "a") == lot(0, "a"), lot(0, "a") == lot(1, "a")
     (True, False)

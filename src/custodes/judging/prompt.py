@@ -1,4 +1,4 @@
-"""Prompts: ready ones and files of one's own, in sandboxed Jinja; every text stands in a fence that it cannot close."""
+"""Prompts: built-in ones and Jinja files in a sandbox; each text is enclosed in tags that it cannot close."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from custodes.judging.judge import Judge
 from custodes.plugins import said
 
 PROMPTS = ("summary", "translation", "answer", "dialogue", "caption")
-"""Ready prompts, by task."""
+"""Built-in prompts, by task."""
 
 SUFFIXES = (".jinja", ".j2", ".txt", ".md")
 SHARED = ("mode", "aspect", "definition", "source", "references", "context", "meta", "form", "labels")
@@ -26,22 +26,21 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "pairwise": (*SHARED, "a", "b"),
     "pointwise": (*SHARED, "text", "low", "high"),
 }
-"""What a prompt of one's own may use."""
+"""Variables of a user's prompt."""
 
 WORDS: Mapping[str, Any] = {"input_word": "Input", "output_word": "Output", "definitions": {}}
-"""What the ready skeletons say, unless a prompt sets it otherwise."""
+"""Texts of the built-in prompts, unless a prompt overrides them."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
 ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20
-"""Bytes of an image: what servers take at most."""
+"""Maximum size of an image in bytes: a usual limit of servers."""
 HEX = 12
 TOO_DEEP = "its blocks or expressions are nested too deeply, or do not terminate; correct the template"
 
 
 class Fenced(str):
-    """A text between tags that carry a hash, so that the text cannot hold the tag that would close it; `text` is the
-    text alone."""
+    """A text between tags with a hash, so that the text cannot contain its closing tag; `text` is the text alone."""
 
     __slots__ = ("tag", "text")
     tag: str
@@ -49,7 +48,7 @@ class Fenced(str):
 
     @classmethod
     def make(cls, role: str, text: str, *beside: str) -> Fenced:
-        """Fence a text; the tag also depends on the texts `beside` it.
+        """Enclose a text in tags; the tag also depends on the texts `beside` it.
 
         >>> print(Fenced.make("source", "Hello"))
         <source-185f8db32271>
@@ -57,7 +56,7 @@ class Fenced(str):
         </source-185f8db32271>
         """
         tag = f"{role}-{_hash(text, *beside)}"
-        while tag in text or any(tag in other for other in beside):  # nobody can plan it, yet it may be
+        while tag in text or any(tag in other for other in beside):  # practically impossible, but cheap to exclude
             tag = f"{role}-{_hash(tag)}"
         fenced = cls(f"<{tag}>\n{text}\n</{tag}>")
         fenced.tag, fenced.text = tag, text
@@ -66,7 +65,7 @@ class Fenced(str):
 
 @dataclass(frozen=True, kw_only=True)
 class ItemTexts:
-    """What is known of an item: texts, files of images or their addresses, and anything else as JSON."""
+    """Data of an item: texts, image files or addresses, and other values as JSON."""
 
     source: str = ""
     references: Sequence[str] = ()
@@ -75,7 +74,7 @@ class ItemTexts:
     meta: Any = None
 
     def variables(self, references: int) -> dict[str, Any]:
-        """The texts, fenced, and so many of the references; empty ones stay empty."""
+        """The enclosed texts, with at most `references` references; empty texts stay empty."""
         return {
             "source": Fenced.make("source", self.source) if self.source else "",
             "context": Fenced.make("context", self.context) if self.context else "",
@@ -86,14 +85,14 @@ class ItemTexts:
 
 @dataclass(frozen=True)
 class Prompt:
-    """The prompt of a judge, ready to be filled."""
+    """Compiled prompt of a judge."""
 
     judge: Judge
     template: Any
 
     @classmethod
     def load(cls, judge: Judge) -> Prompt:
-        """The ready prompt of this name, or the file; OptionError with what there is for anything else."""
+        """The built-in prompt of this name, or the file; OptionError with the allowed names for anything else."""
         is_file = judge.prompt not in PROMPTS
         if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
@@ -104,7 +103,7 @@ class Prompt:
         return cls(judge, _compiled(name, judge.mode, is_file=is_file))
 
     def filled(self, aspect: str, material: ItemTexts, *outputs: str) -> str:
-        """The prompt for an output (or two, in the order shown) of an item."""
+        """The prompt for an output (or two, in presentation order) of an item."""
         judge = self.judge
         beside = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
@@ -127,7 +126,7 @@ class Prompt:
             raise OptionError(f"{self._where}: {problem}") from None
         except RecursionError:
             raise OptionError(f"{self._where}: {TOO_DEEP}") from None
-        except Exception as problem:  # whatever a template does
+        except Exception as problem:  # a template can raise anything
             raise OptionError(f"{self._where}: {said(problem)}; variables: {self._known}") from None
         for name, text in texts.items():
             if text not in whole and text.text.strip() not in whole:
@@ -138,7 +137,7 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that it says, whatever it is filled with."""
+        """A hash of the prompt without the texts of items."""
         some = ItemTexts(source="source", references=("reference",), context="context", meta={})
         outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
         parts = [self.filled(aspect, some, *outputs) for aspect in self.judge.meanings]
@@ -159,7 +158,8 @@ def _hash(*texts: str) -> str:
 
 
 def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
-    """A template with ours beside it; one that uses what there is not is refused with what there is."""
+    """A compiled template that may include built-in ones; unknown variables raise an error that lists the allowed
+    ones."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
 
     from custodes.judging.sandbox import BoundedEnvironment
@@ -185,7 +185,7 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
     except TemplateError as problem:
         line = getattr(problem, "lineno", None)
         raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; correct the template") from None
-    except (RecursionError, MemoryError, SyntaxError):  # of the template's parser, or of the code that is made of it
+    except (RecursionError, MemoryError, SyntaxError):  # of the parser, or of the compiled code
         raise InputError(f"prompt {name}: {TOO_DEEP}") from None
 
 
@@ -200,7 +200,7 @@ def _ours(name: str) -> str | None:
 
 
 def image_part(image: str) -> dict[str, Any]:
-    """The part of a message that shows an image: a path, or an address that the server fetches."""
+    """The part of a message with an image: a path, or an address that the server fetches."""
     address = image if image.startswith(ADDRESSES) else _encoded(image)
     return {"type": "image_url", "image_url": {"url": address}}
 
@@ -218,5 +218,5 @@ def _encoded(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _content(path: str, changed: int, size: int) -> str:
-    """The bytes of a file, read anew where it was changed."""
+    """The bytes of a file, read again after a change."""
     return base64.b64encode(Path(path).read_bytes()).decode()

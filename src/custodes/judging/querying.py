@@ -1,4 +1,5 @@
-"""Send a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
+"""Querying of a plan: each request once, repeated once after a reply without an answer; replies are stored on
+arrival."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ NOT_SENT = Failure(reason="unavailable", message="not sent yet")
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """Replies and failures by key, each key in one of both. `asked`: how many requests were sent in this run, not
-    counting those whose reply was stored before; `sent`: how often one was sent, retries included."""
+    """Replies and failures; each key has one of them. `asked`: number of requests sent in this run, without cached
+    ones; `sent`: number of times requests were sent, retries included.
+    """
 
     replies: Mapping[str, Reply]
     failures: Mapping[str, Failure]
@@ -52,13 +54,14 @@ def query(
     progress: Progress,
     patience: Patience | None = None,
 ) -> Received:
-    """Send the requests whose reply is not stored, and store each reply as it comes.
+    """Send the requests without a stored reply, and store each reply on arrival.
 
-    At most `concurrency` requests are on their way at once (fewer while the server is busy), `rpm` start and `tpm`
-    tokens are used a minute, and no request is sent that could pass the budget. What is not answered is a failure with
-    its reason, is not stored, and is sent again in the next run. It works in a thread of its own, so also inside a
-    running event loop; Ctrl-C ends it, and the replies that came are stored. Raises OptionError where there is no reply
-    at all because the server will give none: a wrong key, model or address, or the same fault in every request.
+    At most `concurrency` requests are in progress at a time (fewer while the server is busy), `rpm` requests start and
+    `tpm` tokens are used a minute, and no request is sent that could exceed the budget. An unanswered request is a
+    failure with its reason, is not stored, and is sent again in the next run. The requests run in a separate thread, so
+    also inside a running event loop; after Ctrl-C the stored replies remain. Raises OptionError if there is no reply at
+    all because the server would answer none: a wrong key, model or address, or the same error for every request.
+
     """
     at_least("concurrency", concurrency, 1)
     for name, rate in (("rpm", rpm), ("tpm", tpm)):
@@ -91,7 +94,7 @@ def query(
 
 
 def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
-    """Run a dispatch in a thread; a value for each request that is settled. Where the caller stops, so does the run."""
+    """Run a dispatch in a thread; yields once for each finished request. If the caller stops, the run ends."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
 
@@ -113,26 +116,27 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
         try:
             while True:
                 with suppress(Empty):
-                    if not settled.get(timeout=0.5):  # with a bound, so that Ctrl-C is seen on every system
+                    if not settled.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
                         break
                     yield
         finally:
-            with suppress(RuntimeError):  # the loop is closed where all is done
+            with suppress(RuntimeError):  # the loop is closed after the last request
                 loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
         future.result()
 
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
-    """Only the replies that are stored; `failures` say why one is missing, where that is known."""
+    """Only the stored replies; `failures` are the known reasons of missing ones."""
     replies, missing = find_replies(requests, cache)
     return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """What came of a plan. For each key of a first request: the request that counts, its reply and what was read in it,
-    or the failure. `again`: second requests by the key of the first; `used`: all requests that have a reply, with it;
-    `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
+    """Outcome of a plan. For each key of a first request: the request that counts, and its reply with the parsed answer
+    or the failure. `again`: second requests by the key of the first; `used`: all requests with a reply, and the reply;
+    `asked`: number of requests sent; `sent`: number of times requests were sent, retries included.
+    """
 
     requests: Mapping[str, Request]
     replies: Mapping[str, Reply]
@@ -145,7 +149,7 @@ class QueriedPlan:
 
 
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
-    """Send all requests, and once more, under a key of its own, where the reply holds no answer."""
+    """Send all requests; those with a reply without an answer are repeated once, under another key."""
     requests = {request.key: request for request in plan.requests}
     first = send(list(requests.values()))
     answers = read_answers(plan, first.replies)
@@ -158,7 +162,7 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
         requests=requests | {key: again[key] for key in later},
         replies={**first.replies, **later},
         answers=answers | read_answers(plan, later),
-        # Where the second request was rejected, the first reply counts; after other failures it may not be the last.
+        # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
         failures={**first.failures, **{key: failure for key, failure in lost.items() if failure.reason != "rejected"}},
         again=again,
         used=[*used, *((again[key], reply) for key, reply in later.items())],
@@ -168,14 +172,15 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
-    """What replies to requests of a plan say, by the key of the first request."""
+    """Parsed replies to the requests of a plan, by the key of the first request."""
     texts = plan.texts
     return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
-    """The second request after each first reply without an answer, by the key of the first: the same body, or with
-    twice the room for a reply that was cut off; none where that room is unknown."""
+    """The second request after each first reply without an answer, by the key of the first: the same body, or with a
+    doubled token limit if the reply was truncated; none if that limit is unknown.
+    """
     firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}
     for key, answer in answers.items():

@@ -1,4 +1,5 @@
-"""Reading: what a judge answered, or in one word why there is none; replies are kept raw and read anew each time."""
+"""Parsing of replies: the answer of a judge, or the reason for its absence; replies are stored raw and parsed again in
+each run."""
 
 from __future__ import annotations
 
@@ -16,46 +17,47 @@ from custodes.judging.requests import token_count
 from custodes.strict_json import reject_duplicate_keys
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
-"""Why an answer is none: the model refused; a filter took it; it was cut off; nothing came; no verdict in it; or a
-verdict that is none of those allowed."""
+"""Reasons for a missing answer: the model refused; a filter removed it; it was truncated; it is empty; it has no
+verdict; or its verdict is not among the allowed ones."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
-"""What is asked once more."""
+"""Reasons for which a request is repeated once."""
 
 LONGEST_NAME = 200
-"""Characters of a model's name; it stands in every row of the details."""
+"""Maximum length of a model's name, which occurs in every row of the details."""
 THOUGHT = "</think>"
 THINKING = "<think>"
 LONGEST = 200_000
-"""Characters of an answer that anybody reads."""
+"""Maximum length of an answer that is parsed."""
 MOST = 2_000
-"""Places at which an object may begin that are tried."""
+"""Maximum number of positions at which the start of an object is tried."""
 
 AROUND = " \t\r\n*_`\"'[](){}$"
-"""What may stand around a label that is all there is, as in `[[A]]` and `**B**`; a full stop behind it only."""
+"""Characters allowed around a bare label, as in `[[A]]` and `**B**`; a full stop only after it."""
 SAID = re.compile(
     r"(?:(?:final\s+)?(?:verdict|answer|score|rating|output|summary|translation|caption|next turn|response|option)"
     r"(?=[\W_])[\s*_`]*[:=]?[\s*_`\"'\[(]*|\\boxed\{|\\text\{)*"
     r"(?P<word>\S.*?)(?:\s*(?:/|out of)\s*(?P<high>\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
-"""A label in the few words that change nothing: `Answer: B`, `Output A`, `\\boxed{A}`, `4/5`."""
+"""A label with a phrase that does not change it: `Answer: B`, `Output A`, `\\boxed{A}`, `4/5`."""
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 SHORT = 100
-"""Characters of an answer that is a label."""
+"""Maximum length of a bare label."""
 JOINING = {"or", "and", "json"}
-"""Words between objects that are a list of answers."""
+"""Words between the objects of a list of answers."""
 SINCE = ("because", "since", "as")
-"""Words that go on from an answer with its reason."""
+"""Words that continue an answer with its reason."""
 ENDING = AROUND + "."
 CLOSED = re.compile(r"[\s`*]*")
-"""What may stand behind the last line of an answer: the end of a block of code."""
+"""Text allowed after the last line of an answer: the end of a code block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadReply:
-    """What was read: the label, or '' and why; the probabilities of all labels where they are known; the reason that
-    the judge gave; the model that answered and the tokens it took."""
+    """A parsed reply: the label, or '' and the reason for its absence; the probabilities of all labels if they are
+    known; the reason given by the judge; the model that answered and its tokens.
+    """
 
     label: str = ""
     why: Why | Literal[""] = ""
@@ -67,7 +69,8 @@ class ReadReply:
 
 
 def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadReply:
-    """What a chat completion says, whatever JSON it is; `prompt_texts` are those that it was shown, and may quote."""
+    """Parse a chat completion of any JSON value; `prompt_texts` are the texts of the prompt, which a reply may
+    quote."""
     body = _object(body)
     choice = _first(body.get("choices"))
     message = _object(choice.get("message"))
@@ -83,7 +86,7 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
         return ReadReply(why="refusal", reason=_text(message["refusal"]), **common)
     if finish == "content_filter":
         return ReadReply(why="filtered", **common)
-    if finish == "length":  # also where what came can be parsed: a reason that was cut leads to another verdict
+    if finish == "length":  # even if it can be parsed: a truncated reason may lead to another verdict
         return ReadReply(why="truncated", **common)
     if not content.strip():
         return ReadReply(why="empty", **common)
@@ -99,8 +102,9 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
 
 @dataclass(frozen=True)
 class _Verdict:
-    """An answer in a text: where it begins and ends, its label ('': none of those allowed), where that stands, and the
-    reason beside it."""
+    """An answer in a text: its start and end, its label ('': not among the allowed ones), the position of the label,
+    and the reason beside it.
+    """
 
     start: int
     end: int
@@ -110,11 +114,11 @@ class _Verdict:
 
 
 class _UnclearError(Exception):
-    """A key stands twice in one object, or there is too much to look through: nobody knows which answer counts."""
+    """A key occurs twice in one object, or the text is too long: the answer is ambiguous."""
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
-    """The last object with the key of the answer, where it is clear that it is one; or a label that is all there is."""
+    """The last object with the key of the answer, if it is clearly the answer; or a label that is the whole text."""
     thought = text.rfind(THOUGHT)
     try:
         answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought]
@@ -133,7 +137,7 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
-    """The objects that hold an answer."""
+    """The objects with an answer."""
     for start, end, value in _objects(text):
         keys = [key for key in value if key.casefold() == judge.key]
         if len(keys) > 1:
@@ -146,14 +150,13 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
 
 
 def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
-    """Whether what stands around the last answer leaves open that it is one: others are told beside it, or the
-    sentence goes on."""
+    """Whether the text around the last answer makes it ambiguous: other answers, or a sentence that continues."""
     last = answers[-1]
     line, *below = text[last.end :].split("\n")
     if any(_label(other, labels)[0] not in ("", last.label) for other in below):
         return True
     others = [other for other in answers if other.label not in ("", last.label)]
-    if others:  # a second thought is one that stands for itself, behind words that lead to it
+    if others:  # a revised answer is a separate object, introduced by words
         between = re.findall(r"[^\W\d_]+", text[others[-1].end : last.start].casefold())
         return len({other.label for other in others}) > 1 or not _ends(text, last) or JOINING.issuperset(between)
     words = re.findall(r"\w+(?:\.\d+)?", line)
@@ -166,13 +169,13 @@ def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> 
 
 
 def _ends(text: str, verdict: _Verdict) -> bool:
-    """Whether an object is all that stands on the last line."""
+    """Whether an object is the whole last line."""
     line = text[text.rfind("\n", 0, verdict.start) + 1 : verdict.start]
     return bool(CLOSED.fullmatch(text, verdict.end) and CLOSED.fullmatch(line))
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """The outermost objects of JSON in a text, with where they begin and end."""
+    """The outermost JSON objects in a text, with their start and end."""
     decoder = json.JSONDecoder(object_pairs_hook=_only_once)
     at, tried = text.find("{"), 0
     while at >= 0 and tried < MOST:
@@ -196,7 +199,7 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be a quotation of a text that was shown: it stands in one, and not alone at the end."""
+    """Whether an object may quote a text of the prompt: the text contains it, and it is not alone at the end."""
     quoted = _squeezed(text[verdict.start : verdict.end])
     return any(quoted in _squeezed(other) for other in prompt_texts) and not _ends(text, verdict)
 
@@ -206,7 +209,7 @@ def _squeezed(text: str) -> str:
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
-    """The label that a value stands for ('' for none), and where in a text it does."""
+    """The label of a value ('' for none), and its position in a text."""
     if isinstance(value, bool):
         value = json.dumps(value)
     if not isinstance(value, str):
@@ -232,7 +235,7 @@ def _numbered(value: float, labels: Sequence[str]) -> str:
 
 
 def _number(value: Any) -> float:
-    """A number of JSON; NaN for anything else, and for one of more digits than there are."""
+    """A JSON number; NaN for other values and for numbers with too many digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:
@@ -244,10 +247,10 @@ def _number(value: Any) -> float:
 def _chances(
     tokens: Sequence[Mapping[str, Any]], content: str, at: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
-    """The probabilities of the labels at the token where the answer begins, as parts of one; None where one of them is
-    not among the tokens that the server told of: it is unknown then, and not 0.
+    """The probabilities of the labels at the first token of the answer, normalised; None if the server did not return
+    the probability of each label, because a missing one is unknown, not 0.
 
-    Under a schema some servers tell the probabilities of the model without it, where other words come first.
+    Under a schema some servers return the probabilities of the unconstrained model, in which other words are likelier.
     """
     texts = [_text(entry.get("token")) for entry in tokens]
     whole = "".join(texts)
@@ -273,7 +276,7 @@ def _chances(
 
 
 def _begun(token: str, labels: Sequence[str]) -> str:
-    """The label that a token is, or the only one that begins so."""
+    """The label equal to a token, or the only one that begins with it."""
     word = token.strip().strip('"').strip().casefold()
     if not word:
         return ""
@@ -295,18 +298,18 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A text that can be written."""
+    """A text without lone surrogates."""
     return without_surrogates(value) if isinstance(value, str) else ""
 
 
 def _short(name: str) -> str:
-    """A name as it is, or the beginning of a long one with a hash of the whole."""
+    """A name, shortened with a hash of the whole if it is long."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
     return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
 
 
 def _content(value: Any) -> str:
-    """The text of a message, which may come in parts."""
+    """The text of a message, which may consist of parts."""
     if isinstance(value, list):
         return "".join(_text(_object(part).get("text")) for part in value)
     return _text(value)

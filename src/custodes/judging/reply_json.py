@@ -1,4 +1,4 @@
-"""JSON of replies: read as far as it can be, and made such that a file can hold it."""
+"""Tolerant parsing of JSON replies, and their conversion to values that can be stored."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 
 DEEPEST = 100
-"""Levels of a reply that are kept; a chat completion has about ten."""
+"""Maximum depth of a stored reply; a chat completion has about ten levels."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def without_surrogates(text: str) -> str:
-    """A text that can be written: half of a pair of code units becomes U+FFFD."""
+    """A text in which lone surrogates are replaced by U+FFFD."""
     return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 
 
 def reply_json(content: bytes) -> Any:
     """The value of a JSON text.
 
-    Lone surrogates and bytes that are not UTF-8 become U+FFFD where the value is stored. Raises ValueError where it is
-    not JSON, or nested too deeply to be read.
+    Lone surrogates and bytes that are not UTF-8 become U+FFFD when the value is stored. Raises ValueError for invalid
+    or too deeply nested JSON.
     """
     try:
         return msgspec.json.decode(content)
@@ -37,8 +37,8 @@ def reply_json(content: bytes) -> Any:
 
 
 def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
-    """A value of JSON with `text` applied to every text, and null for what lies deeper than `DEEPEST` levels. Raises
-    TypeError for what is no value of JSON.
+    """A JSON value with `text` applied to every string, and null for values deeper than `DEEPEST` levels. Raises
+    TypeError for other values.
 
     >>> storable({"a": ["b", {"c": "\\ud800"}]}) == {"a": ["b", {"c": "\\ufffd"}]}
     True
@@ -57,7 +57,7 @@ def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, lev
 
 
 def encoded(value: Mapping[str, Any]) -> bytes:
-    """A record as JSON, of any reply of JSON values. Raises TypeError for other values."""
+    """A record of JSON values as JSON. Raises TypeError for other values."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):

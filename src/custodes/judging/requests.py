@@ -1,4 +1,4 @@
-"""Requests to a judge and raw replies (chat completions of OpenAI's protocol), and the errors of servers."""
+"""Requests to a judge, raw replies (chat completions of OpenAI's protocol), and errors of servers."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from custodes.judging.reply_json import encoded
 from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Anything that answers the body of a chat completion (OpenAI's protocol) with its reply, or raises one of the errors
-below; any other exception is taken for `Unavailable`."""
+"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. It raises one of the errors below;
+any other exception counts as `Unavailable`."""
 
 MOST_WORDS = 300
-"""Characters of a server's words in an error."""
+"""Maximum length of a server's message in an error."""
 
 MOST_TOKENS = 2**40
-"""More tokens than any request or answer has."""
+"""An upper bound on the tokens of any request or answer."""
 
 BUSY = frozenset({429, 503, 529})
 LATER = frozenset({408, 409, 425, 429})
 NEVER = frozenset({401, 402, 403, 404, 405, 410})
 NO_MONEY = "insufficient_quota"
-"""What OpenAI says with 429 where an account has no money left, which waiting does not mend."""
+"""Error code of OpenAI (status 429) for an account without credit; a retry is useless."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One question to a judge: the body that is sent, under the key of its answer."""
+    """One request to a judge: its body and the key of its reply."""
 
     key: str
     body: Mapping[str, Any]
 
     @classmethod
     def make(cls, address: str, body: Mapping[str, Any], repeat: str = "0") -> Request:
-        """With its key: a hash of the server's address (without credentials), the body, and which of several
-        repeats it is; not of the keys of accounts, names of systems or the order of files.
+        """Create with its key: a hash of the server's address (without credentials), the body and the number of the
+        repeat; account keys, names of systems and the order of files do not enter.
 
         >>> one, two = (Request.make("http://localhost", {"model": "m", "n": n}) for n in (1, 2))
         >>> one.key == two.key, len(one.key)
@@ -61,19 +61,20 @@ RECORD = msgspec.json.Decoder(prepare_decoder(_Record))
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """The reply of a server as it is kept, and read anew each time: a hundred thousand are small only as bytes."""
+    """A stored server reply, parsed again in each run: as bytes, a hundred thousand need little memory."""
 
     record: bytes
 
     @classmethod
     def make(cls, body: Mapping[str, Any], *, sent: str, seconds: float | None) -> Reply:
-        """A reply that came: its body, when it was `sent` (ISO 8601, UTC), and seconds until it came (None: nobody
-        knows, as of a batch)."""
+        """Create from a reply: its body, when it was `sent` (ISO 8601, UTC), and its seconds (None if unknown, as in a
+        batch).
+        """
         return cls(encoded({"asked": sent, "seconds": seconds, "reply": body}))
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """What the server said; InputError where the record is none of ours."""
+        """The body of the reply; InputError for a damaged record."""
         try:
             return RECORD.decode(self.record).reply
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
@@ -81,12 +82,12 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asked(self) -> str:
-        """When it was asked."""
+        """Time of the request."""
         return msgspec.json.decode(self.record)["asked"]  # type: ignore[no-any-return]
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """Seconds until the reply."""
         return msgspec.json.decode(self.record)["seconds"]  # type: ignore[no-any-return]
 
 
@@ -95,15 +96,16 @@ Reason = Literal["unavailable", "rejected", "denied", "budget"]
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A request that was not answered: why, and what was said. It is not kept, and asked again next time."""
+    """A request without a reply: the reason and the message. It is not stored, and sent again in the next run."""
 
     reason: Reason
     message: str
 
 
-class Unavailable(Exception):  # noqa: N818  (it is no fault of the caller)
-    """The server cannot answer now: ask again, not before `retry_after` seconds where it said so, and less at once
-    where it is `busy`. `paid`: it may have made an answer that did not arrive, and ask money for it."""
+class Unavailable(Exception):  # noqa: N818  (not the caller's error)
+    """The server cannot answer now: retry, not before `retry_after` seconds if it gave them, and with fewer concurrent
+    requests if it is `busy`. `paid`: it may charge for an answer that did not arrive.
+    """
 
     def __init__(
         self, message: str, *, retry_after: float | None = None, busy: bool = False, paid: bool = False
@@ -113,7 +115,7 @@ class Unavailable(Exception):  # noqa: N818  (it is no fault of the caller)
 
 
 class Rejected(Exception):  # noqa: N818
-    """The server will not answer this request, whenever it is asked."""
+    """The server rejects this request permanently."""
 
     reason: Reason = "rejected"
 
@@ -125,7 +127,7 @@ class Denied(Exception):  # noqa: N818
 
 
 def check_completion(body: Any) -> None:
-    """Raise what is wrong with a body that came as a reply: `Unavailable` where it is no chat completion."""
+    """Raise an error for an invalid body of a reply: `Unavailable` if it is not a chat completion."""
     if not isinstance(body, Mapping):
         raise Unavailable("the reply is not a chat completion", paid=True)
     choices = body.get("choices")
@@ -133,20 +135,20 @@ def check_completion(body: Any) -> None:
     if isinstance(first, Mapping) and isinstance(first.get("message"), Mapping) and not first.get("error"):
         return
     error = body.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
-    if error:  # OpenRouter says with 200 what happened after it had begun to answer
+    if error:  # OpenRouter reports errors during an answer with status 200
         code = error.get("code") if isinstance(error, Mapping) else None
         raise failed(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
     raise Unavailable("the reply is not a chat completion", paid=True)
 
 
 def token_count(tokens: Any) -> int | None:
-    """Tokens as a server counted them; None for what is no number of tokens."""
+    """Token count of a server; None for an invalid one."""
     sound = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
     return tokens if sound else None
 
 
 def failed(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
-    """What a status and the server's words mean for the request."""
+    """The exception for a status and a message of a server."""
     text = f"{status}: {words(answer)}".rstrip(": ")
     error = answer.get("error", answer) if isinstance(answer, Mapping) else None
     if status in NEVER:
@@ -159,8 +161,8 @@ def failed(status: int, answer: Any, *, retry_after: float | None = None) -> Exc
 
 
 def words(answer: Any) -> str:
-    """What a server said, in one short and harmless line."""
-    for _ in range(3):  # {"error": {"message": ...}} and its like
+    """The message of a server in one short line without control characters."""
+    for _ in range(3):  # {"error": {"message": ...}} and similar
         if isinstance(answer, Mapping):
             named = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
             answer = next(named, "")

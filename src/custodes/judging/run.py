@@ -1,4 +1,4 @@
-"""Judging: a plan, asked, read, asked once more where there was no answer, and told."""
+"""Judging: query a plan, parse the replies, and collect the tables."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def judge(
 ) -> Judgements:
     """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
-    Failures are counted by their reason, never scored.
+    Failures are counted by reason, never scored.
 
     Parameters
     ----------
     texts : Study or anything that `read` takes
         Outputs of systems, with texts.
     judge : Judge
-        Who is asked, and what.
+        Model, prompt, aspects and answer format.
     pairs : str or table
         Pairs of outputs: all, vs:SYSTEM, sample:N items per pair, or a table item, system_a, system_b.
     orders : {'both', 'random', 'ab'}
@@ -96,7 +96,7 @@ def judge(
     InputError
         For texts, pairs or examples that cannot be judged.
     OptionError
-        Where the judge cannot be asked at all.
+        If no request can be answered.
 
     Examples
     --------
@@ -128,8 +128,9 @@ def prepare(
     rng: Rng,
     lasting: bool = True,
 ) -> JudgingPlan:
-    """The plan of what is asked; all that can be wrong with it is told before anything is sent. `lasting`: replies are
-    kept in a file, which other clients may have used."""
+    """The plan of all questions; all errors of the input are raised before anything is sent. `lasting`: replies are
+    stored in a file, which other clients may have used.
+    """
     at_least("repeats", repeats, 1)
     place = _place(judge, client, lasting=lasting)
     drawn_from, recorded_seed = recorded(rng)
@@ -171,7 +172,7 @@ def prepare(
 
 
 def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | None) -> Client:
-    """Who is asked: the client that was given, or the server of the judge."""
+    """The given client, or one for the server of the judge."""
     if client is None:
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
     for name, value in (("key", key), ("timeout", timeout)):
@@ -181,7 +182,7 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
 
 
 def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
-    """What stands for the server in the keys of its replies."""
+    """Identity of the server in the cache keys."""
     if judge.base_url:
         return address(judge.base_url)
     if client is None:

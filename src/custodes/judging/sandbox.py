@@ -1,4 +1,4 @@
-"""Jinja for prompts: sandboxed, and bounded in the steps of a rendering and in the length of its texts."""
+"""Sandboxed Jinja for prompts, with limits on the steps of a rendering and on the length of texts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 STEPS = 1_000_000
-"""Steps of one rendering: passes of loops, calls, included templates, and items of ranges."""
+"""Maximum number of steps of a rendering: loop passes, calls, included templates, and items of ranges."""
 
 LENGTH = 10_000_000
-"""Characters of a text (items of a list) that a template makes."""
+"""Maximum number of characters of a text (or items of a list) made by a template."""
 
 CALL_STEPS, TEMPLATE_STEPS = 20, 100
-"""A call of a macro, and an included template, take about as long as so many passes of a loop."""
+"""Steps of a macro call or an included template, relative to a loop pass."""
 
 TEXT_STEP = 1_000
-"""Characters that a filter reads, or a function makes, in one step."""
+"""Characters read by a filter, or made by a function, in one step."""
 
 
 class BoundError(Exception):
-    """A template that takes too many steps, or makes too long a text."""
+    """A template with too many steps, or with too long a text."""
 
 
 class _BoundedCode(CodeGenerator):
-    """Code in which every loop counts its passes and every text that is put together is checked."""
+    """Code that counts each pass of a loop and checks the length of each concatenated text."""
 
     def visit_Template(self, node: nodes.Template, frame: Any = None) -> None:  # noqa: N802  (the name Jinja looks for)
         """Compile a template."""
@@ -49,7 +49,7 @@ def _filter(node: Any, name: str) -> nodes.Filter:
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """A sandbox whose templates end: see `STEPS` and `LENGTH`."""
+    """A sandbox in which every rendering ends: see `STEPS` and `LENGTH`."""
 
     code_generator_class = _BoundedCode
     intercepted_binops = frozenset(("+", "*", "**"))
@@ -61,7 +61,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self.filters |= {"counted_": self._counted, "checked_": self._checked}
 
     def count(self, steps: int = 1) -> None:
-        """Count steps; BoundError beyond the limit."""
+        """Count steps; BoundError above the limit."""
         self.steps += steps
         if self.steps > STEPS:
             raise BoundError(f"it takes more than {STEPS} steps for one prompt; use fewer loops and calls")
@@ -69,14 +69,14 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call a function, a macro or a method."""
         __self.count(CALL_STEPS)
-        if __obj is not __self.globals["range"]:  # which has its bound
+        if __obj is not __self.globals["range"]:  # which has a limit of its own
             __self._check_numbers(args)
         result = super().call(__context, __obj, *args, **kwargs)
         __self.count(len(result) if isinstance(result, range) else _text_steps((result,)))
         return __self._checked(result)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator whose result may be large."""
+        """Apply an operator that can have a large result."""
         sizes = [len(value) if isinstance(value, str | list | tuple) else None for value in (left, right)]
         size = 0
         if operator == "+":
@@ -91,7 +91,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def join_path(self, template: str, parent: str) -> str:
-        """Name of a template that another one includes or extends."""
+        """Name of an included or extended template."""
         self.count(TEMPLATE_STEPS)
         return super().join_path(template, parent)
 
@@ -127,7 +127,7 @@ TOO_LONG = f"it makes a text, list or number of more than {LENGTH} characters, i
 
 
 def rendered(template: Template, variables: Mapping[str, Any]) -> str:
-    """The text of a template; BoundError where it takes too many steps or becomes too long."""
+    """The text of a template; BoundError if it takes too many steps or becomes too long."""
     environment = template.environment
     assert isinstance(environment, BoundedEnvironment)
     environment.steps = 0

@@ -1,4 +1,4 @@
-"""Judgements: verdicts or ratings of a judge, what is missing and why, and what that cost."""
+"""Judgements: verdicts, ratings or labels of a judge, failures with their reasons, and cost."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 EXPECTED = "@expected"
-"""How the rater is called whose score is the mean of the scale under the probabilities, or the probability of the
-positive label."""
+"""Suffix of the rater whose score is the expected score under the probabilities, or the probability of the positive
+label."""
 
 MOST_SERVED = 8
-"""Names of models in a signature; a server may give another one with each reply."""
+"""Maximum number of model names in a signature; a server may report another one in each reply."""
 
 SIGNS = {A: 1, TIE: 0, B: -1}
 
@@ -53,12 +53,12 @@ INVALID = label(
 
 NOT_ANSWERED = "not-answered"
 UNREADABLE = "mostly-unreadable"
-"""Rules of the notes for which the exit status is 1."""
+"""Codes of the notes for which the exit status is 1."""
 
 
 @result
 class Judgements(Result):
-    """What a judge said. See `judge`."""
+    """Verdicts, ratings or labels of a judge. See `judge`."""
 
     BY = ""
 
@@ -153,13 +153,13 @@ class Judgements(Result):
 
     @property
     def preferences(self) -> Preferences:
-        """The verdicts, with those that are missing and why."""
+        """The verdicts; missing ones have a reason."""
         return self._own.preferences
 
     def study(self) -> Study:
-        """What was judged, with these verdicts or ratings: the input of every question.
+        """The judged study with these verdicts or ratings: the input of every question.
 
-        Raises InputError where nothing was answered.
+        Raises InputError if there is no answer.
         """
         notes = dict.fromkeys((*self.judged.notes, *self.notes))
         return join([replace(self.judged, notes=tuple(notes)), self._own])
@@ -174,29 +174,30 @@ class Judgements(Result):
 
     @property
     def invalid(self) -> pl.DataFrame:
-        """The rows without a verdict, score or label, and why."""
+        """The rows without a verdict, score or label, with the reason."""
         return self._answers.filter(pl.col("invalid") != "")
 
     @property
     def status(self) -> int:
-        """Exit status: 1 if some questions have no reply, or if fewer than half of the replies can be read; else 0."""
+        """Exit status: 1 if some questions have no reply, or if fewer than half of the replies can be parsed; else
+        0."""
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
     def answered(self) -> int:
-        """How many questions have a verdict, score or label in their reply."""
+        """Number of questions with a verdict, score or label."""
         return self.details.filter(pl.col("invalid") == "").height
 
     def written(self) -> dict[str, Any]:
-        """The tables that a command writes, by the suffix of their file; the answers have none."""
+        """The tables that a command writes, by file suffix; '' for the answers."""
         return {"": self._answers, "raters": self.raters, "details": self.details}
 
 
 def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | None) -> Judgements:
-    """The tables of a plan that was asked."""
+    """The tables of a queried plan."""
     judge = plan.judge
     rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
-    # A comparison that the budget stopped between its orders is half one, and must be known as such.
+    # A comparison that the budget ended between its two orders is incomplete, and marked as such.
     begun = {_comparison(question) for question, _, why in rows if why != "budget"}
     reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
     counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
@@ -249,7 +250,7 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
-"""A question, what was read in its reply (None: there is none), and why there is no answer ('' where there is)."""
+"""A question, its parsed reply (None: none), and the reason for a missing answer ('' if there is an answer)."""
 
 
 def _outcome(question: JudgeQuestion, outcome: QueriedPlan) -> tuple[ReadReply | None, str]:
@@ -326,7 +327,7 @@ def _rating(
 
 
 def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The combined label of each output and repeat, without an aspect; none where the budget stopped every aspect."""
+    """The combined label of each output and repeat, without an aspect; none if the budget ended all aspects."""
     if judge.combine is None:
         return
     positive = positive_label(judge.labels)
@@ -347,7 +348,7 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """By reason, of all and of each system."""
+    """Failures by reason, overall and for each system."""
     shown_in, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for question, _, why in rows:
         for system in ("", *question.systems):
@@ -385,7 +386,7 @@ def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, An
 
 
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
-    """All that changes what the judge says, in one line."""
+    """All settings that change the answers, in one line."""
     judge = plan.judge
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
     more = len(served) - MOST_SERVED
@@ -406,7 +407,7 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
 
 
 def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
-    """What was not answered, and what to know of what was."""
+    """Notes on failures and on properties of the answers."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)
     replies = len(rows) - lost.total()

@@ -1,10 +1,10 @@
-"""The pictures: each takes a result and returns an Altair chart; `save` writes it without a browser.
+"""Figures: each function takes a result and returns an Altair chart; `save` writes it without a browser.
 
     from custodes import plots
 
     plots.save(plots.agreement_intervals(cu.agreement(study)), "agreement.pdf")
 
-Altair is loaded by the first picture, not by this import.
+Altair is imported with the first figure, not with this module.
 """
 
 from custodes.plots.agreement import agreement_intervals

@@ -1,4 +1,4 @@
-"""Picture: one statistic of agreement per metric, with its interval."""
+"""Figure: one statistic of agreement per metric, with its interval."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from custodes.plots.choice import of_aspect, titled
 
 
 def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
-    """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said, and
-    the letters of the groups beside the one that they are about (`x_group`)."""
+    """The table `metrics` with the chance level of each statistic (`x_chance`), null if undefined, and the group
+    letters of the statistic that they refer to (`x_group`).
+    """
     level = {
         f"{statistic.name}_chance": pl.lit(
             statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
@@ -47,9 +48,7 @@ def agreement_intervals(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per metric, best first; a grey bar where a metric that knows nothing would be.
-
-    By the statistic that metrics stand by, letters at the right: who shares one cannot be told apart.
+    """A dot and whiskers per metric, the best first; a grey bar at the chance level.
 
     Parameters
     ----------

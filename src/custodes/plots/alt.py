@@ -1,4 +1,4 @@
-"""Altair, loaded by the first picture: import this module as `alt` instead of `altair`."""
+"""Altair, imported with the first figure: import this module as `alt` instead of `altair`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Picture: how competent each person is, and who is named."""
+"""Figure: estimated competence of each annotator, with significant findings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def annotator_competence(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per person: how far each is right, the most competent first; red where a flag names one. Only
-    people whose competence has an interval; the axis says how many are left out.
+    """A dot and whiskers per annotator: estimated competence, the highest first; red for annotators with a significant
+    finding. Only annotators with an interval are shown; the axis title has the number of the others.
+
 
     Parameters
     ----------
@@ -55,13 +56,11 @@ def annotator_competence(
     >>> reliability = {"ann": 0.9, "bea": 0.8, "cy": 0.6}
     >>> made = cu.simulate(items=40, quality={"A": [0.5], "B": [0.0]}, annotators=reliability, metrics=[], rng=0)
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
-    'Competence of people'
+    'Competence of annotators'
     """
     rows = with_interval(result.annotators)
     if rows.is_empty():
-        raise OptionError(
-            "annotator_competence: nobody's competence has an interval; see the column reason, and the notes"
-        )
+        raise OptionError("annotator_competence: no competence has an interval; see the column reason, and the notes")
     answer_type = answer_type or str(rows["answer_type"][0])
     rows = chosen(rows, "answer_type", answer_type, who="annotator_competence")
     rows, aspect = of_aspect(rows, aspect, who="annotator_competence")
@@ -69,18 +68,19 @@ def annotator_competence(
     return theme.themed(
         competence(theme.inline(rows), left_out=everybody - rows.height).properties(width=width),
         dark=dark,
-        title=titled("Competence of people", aspect),
+        title=titled("Competence of annotators", aspect),
     )
 
 
 def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
-    """Whom the picture shows, of rows of `Annotators.annotators`, with their flags in words in `said`."""
+    """Rows of `Annotators.annotators` with an interval, with the findings in words in `said`."""
     intervals = rows.filter(pl.col("competence_low").is_not_null())
     return intervals.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
 def competence(data: Any, *, left_out: int = 0) -> Any:
-    """Rows of `with_interval` of one kind of answer; `left_out`: people without an interval, for the axis."""
+    """Rows of `with_interval` of one answer type; `left_out`: number of annotators without an interval, for the
+    axis."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     who = alt.Y("rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending"))
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
@@ -89,7 +89,7 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
         alt.Tooltip("competence_high:Q", format=".2f", title="high"),
-        alt.Tooltip("doubled:Q", title="answers that others gave too"),
+        alt.Tooltip("doubled:Q", title="answers on units with other annotators"),
         alt.Tooltip("said:N", title="flags"),
     ]
     missing = f" (without an interval, left out: {left_out})" if left_out else ""

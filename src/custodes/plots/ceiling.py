@@ -1,4 +1,4 @@
-"""Pictures: how much of people's judgement metrics predict, what they miss, and whether that has changed."""
+"""Figures: prediction of human ratings by metrics, information that metrics lack, and change over release dates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots.paths import PENALTY, powers
 
-FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}
-BOUNDS = {"split_half": "half of people by the other half", "attainable": "a perfect predictor"}
+FEATURES = {"metrics": "all metrics", "humans": "other human aspects", "both": "both"}
+BOUNDS = {"split_half": "half of the annotators by the other half", "attainable": "a perfect predictor"}
 COLOURS = dict(
     zip(
         [*FEATURES.values(), *BOUNDS.values()],
@@ -24,15 +24,16 @@ COLOURS = dict(
     )
 )
 LANE = 14
-"""Pixels of a bar of predictions."""
+"""Width of a prediction bar in pixels."""
 HEIGHT = 260
 
 
 def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """How well each aspect is predicted on held-out outputs by all metrics, by people's other aspects, and by both.
+    """Kendall's tau-b of held-out predictions for each aspect: from all metrics, from the other human aspects, and from
+    both.
 
-    Bars with whiskers: tau-b and its interval. Ticks: how well half of the annotators predict the other half, and how
-    well a perfect predictor could do against this many annotators.
+    Bars with whiskers: tau-b and its interval. Ticks: prediction of half of the annotators by the other half, and the
+    bound of a perfect predictor for this number of annotators.
 
     Parameters
     ----------
@@ -53,17 +54,17 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> prediction_bars(result).to_dict()["title"]
-    'How well people are predicted'
+    'Prediction of human ratings'
     """
     return theme.themed(
         bars(theme.inline(result.prediction), result).properties(width=width),
         dark=dark,
-        title="How well people are predicted",
+        title="Prediction of human ratings",
     )
 
 
 def bars(data: Any, result: Ceiling) -> Any:
-    """Rows of `Ceiling.prediction`; bounds come from the result."""
+    """Rows of `Ceiling.prediction`; the bounds come from the result."""
     features = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.people.height else []
     what = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
@@ -91,7 +92,7 @@ def bars(data: Any, result: Ceiling) -> Any:
     )
     return alt.layer(
         base.mark_bar(opacity=0.5).encode(
-            x=alt.X("kendall:Q", title="Kendall τ-b with people, on held-out outputs"),
+            x=alt.X("kendall:Q", title="Kendall τ-b with human ratings of held-out outputs"),
             y=target,
             yOffset=lane,
             color=colour,
@@ -124,10 +125,10 @@ def bars(data: Any, result: Ceiling) -> Any:
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Error of a lasso on metrics and people's other aspects over its error on metrics alone, along the penalty.
+    """Error of a lasso on metrics and other human aspects, divided by its error on metrics alone, by penalty.
 
-    Below 1: people's other aspects know something that the metrics do not. A line and a band per aspect. Raises
-    `InputError` where people rated one aspect.
+    Below 1: the other human aspects have information that the metrics lack. A line and a band per aspect. Raises
+    `InputError` if annotators rated only one aspect.
 
     Parameters
     ----------
@@ -148,14 +149,14 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> information_ratio(result).to_dict()["title"]
-    'What people know and metrics do not'
+    'Information in other aspects that metrics lack'
     """
     if result.information.is_empty():
-        raise InputError("information_ratio: people rated one aspect only, so there are no other aspects to add")
+        raise InputError("information_ratio: annotators rated only one aspect, so there are no other aspects to add")
     return theme.themed(
         ratio_curve(theme.inline(result.information)).properties(width=width),
         dark=dark,
-        title="What people know and metrics do not",
+        title="Information in other aspects that metrics lack",
     )
 
 
@@ -163,7 +164,7 @@ def ratio_curve(data: Any) -> Any:
     """Rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
-    axis = alt.Axis(title="Error with people's other aspects, over without", titleAngle=-90)
+    axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
@@ -184,7 +185,7 @@ def ratio_curve(data: Any) -> Any:
 
 
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Held-out tau-b from all metrics released by each date: has the ceiling risen? A line per aspect, with whiskers.
+    """Held-out tau-b of all metrics released by each date. A line per aspect, with whiskers.
 
     Parameters
     ----------
@@ -211,12 +212,12 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> release_history(result)
     Traceback (most recent call last):
-    custodes.errors.InputError: release_history: fewer than two dates of release; say them in the raters file (date)
+    custodes.errors.InputError: release_history: fewer than two release dates; give them in the raters file (date)
     """
     if result.history.is_empty():
-        raise InputError("release_history: fewer than two dates of release; say them in the raters file (date)")
+        raise InputError("release_history: fewer than two release dates; give them in the raters file (date)")
     chart = released(theme.inline(result.history.with_columns(pl.col("newest").list.join(", "))), result)
-    return theme.themed(chart.properties(width=width), dark=dark, title="What metrics released so far predict")
+    return theme.themed(chart.properties(width=width), dark=dark, title="Prediction by release date of the metrics")
 
 
 def released(data: Any, result: Ceiling) -> Any:

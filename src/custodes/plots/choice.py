@@ -1,4 +1,4 @@
-"""Choosing the rows of a picture, with an error that helps where a name is unknown."""
+"""Selection of the rows of a figure, with suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from custodes.errors import OptionError, listed, suggestion
 
 
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
-    """The rows of one aspect (or target, as `by` says) and its name; with None there must be only one."""
+    """The rows of one aspect (or of the column `by`) and its name; None requires a single value."""
     values = frame[by].unique(maintain_order=True).to_list()
     if not values:
-        raise OptionError(f"{who}: the result has no rows to draw; its notes say why")
+        raise OptionError(f"{who}: the result has no rows to draw; see its notes")
     if aspect is None:
         if len(values) != 1:
-            raise OptionError(f"{who}: which {by}? say {by}=...; {by}s: {listed(values)}")
+            raise OptionError(f"{who}: give {by}=..., one of {listed(values)}")
         aspect = str(values[0])
     return chosen(frame, by, aspect, who=who), aspect
 
 
 def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str | None = None) -> pl.DataFrame:
-    """The rows with this value; `OptionError` with a suggestion where there are none."""
+    """The rows with this value; `OptionError` with a suggestion if there are none."""
     rows = frame.filter(pl.col(column) == value)
     if not rows.height:
         values = frame[column].unique(maintain_order=True).to_list()

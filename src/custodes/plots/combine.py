@@ -1,4 +1,4 @@
-"""Pictures of a combined metric: which way of combining is best, what it is made of, what it costs, whom it favours."""
+"""Figures of a combined metric: comparison of methods, weights, costs, pruning, and favoritism."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from custodes.plots.choice import of_aspect, titled
 from custodes.plots.favoritism import MEAN, against_accuracy
 
 LABELS = {own.name: own.label for own in METHODS.values()}
-"""What a reader sees instead of the method's name."""
+"""Displayed names of the methods."""
 
 COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
 SHAPES = ("circle", "diamond")
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
 MOST = 25
-"""So many weights are drawn, those of the largest size; the rest is counted."""
-CLEAR = ("interval excludes 0", "may be chance")
+"""Maximum number of weights shown, the largest in absolute value; the others are counted."""
+CLEAR = ("interval excludes 0", "not significant")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 WIDE = 50.0
-"""Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
+"""Ratio of the last to the first total cost from which the cost axis is logarithmic."""
 NARROWEST = 230
-"""Pixels of a plot, as wide as a phone's, on which the names of the curve of costs stand beside each other."""
+"""Width of a plot on a phone in pixels, for which the labels of the cost curve are placed."""
 
 
 def method_comparison(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers for every way of combining: the objective on outputs it had not seen, best on top.
+    """A dot and whiskers per method of combining: the objective on held-out outputs, the best on top.
 
     The dashed line is the best single metric, chosen in training like everything else.
 
@@ -80,13 +80,13 @@ def method_comparison(
 
 
 def objective_of(result: Combine) -> str:
-    """What the combination was fitted for, and what its pictures show."""
+    """Objective of the fit, shown in the figures."""
     return result.model.objective
 
 
 def axis_of(objective: str) -> str:
-    """What an axis of scores is called."""
-    return f"{Combine.declared()['comparison'].column(objective).label} with people, held out"
+    """Axis title of scores."""
+    return f"{Combine.declared()['comparison'].column(objective).label}  with human ratings, held out"
 
 
 def methods(data: Any, *, objective: str) -> Any:
@@ -118,7 +118,7 @@ def combination_weights(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Weights of metrics in the saved model: the 25 largest, the rest counted.
+    """Weights of metrics in the saved model: the 25 largest, and the number of the others.
 
     Hollow points have an interval that holds 0; without intervals (importances, refits that would take too long) points
     say nothing of chance.
@@ -153,19 +153,19 @@ def combination_weights(
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> combination_weights(made).to_dict()["title"]
-    'What the combined metric is made of (fluency)'
+    'Weights of the combined metric (fluency)'
     """
     who = "combination_weights"
     one_of(f"{who}: statistic", statistic, WEIGHTS)
     of_target, target = of_aspect(result.weights, target, who=who, by="target")
     if of_target[statistic].null_count() == of_target.height:
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
-    # Trees alone have no weights, and the table has their importance in both columns.
+    # Models of trees alone have no weights, and the table has their importance in both columns.
     means = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
     rows = weight_rows(of_target, statistic)
     drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
     return theme.themed(
-        drawn.properties(width=width), dark=dark, title=titled("What the combined metric is made of", target)
+        drawn.properties(width=width), dark=dark, title=titled("Weights of the combined metric", target)
     )
 
 
@@ -193,8 +193,9 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
-    """Rows target, metric, value, low, high, place, rest: the largest weights of every target, and one row for the
-    others, whose `rest` says how large they are."""
+    """Rows target, metric, value, low, high, place, rest: the largest weights of each target, and one row for the
+    others, whose `rest` describes their size.
+    """
     ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
     rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
@@ -214,9 +215,9 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
 def cost_curve(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The held-out objective against the budget as metrics join in the order of gain per cost (by ridge regression).
+    """Held-out objective by budget, with metrics added in the order of gain per cost (ridge regression).
 
-    Steps, with a band for the interval, and the metric that each one adds. Without costs every metric costs 1. Raises
+    Steps, with a band for the interval, labelled by the added metric. Without given costs each metric costs 1. Raises
     `OptionError` for an unknown target.
 
     Parameters
@@ -240,11 +241,11 @@ def cost_curve(
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> cost_curve(made).to_dict()["title"]
-    'What each further metric buys (fluency)'
+    'Agreement by cost (fluency)'
     """
     path, target = of_aspect(result.path, target, who="cost_curve", by="target")
     chart = costs(theme.inline(cost_rows(path)), log=wide(path), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("What each further metric buys", target))
+    return theme.themed(chart, dark=dark, title=titled("Agreement by cost", target))
 
 
 def costs(data: Any, *, log: bool, objective: str) -> Any:
@@ -281,13 +282,13 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
 
 
 def wide(path: pl.DataFrame) -> bool:
-    """Do total costs span so much that they need a logarithmic scale?"""
+    """Whether the range of total costs needs a logarithmic axis."""
     total = path["total_cost"].to_numpy()
     return bool(total.size and total.max() > WIDE * total.min())
 
 
 def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
-    """The path with name_x and name_y: where the names of the steps stand, apart enough and above the curve."""
+    """The path with name_x and name_y: positions of the labels, above the curve and without overlap."""
     log = wide(path)
     parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
     for _, of_target in path.group_by("target", maintain_order=True):
@@ -306,7 +307,7 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
 def pruning_curve(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The held-out objective against the number of metrics as the least important one leaves; filled: the number kept.
+    """Held-out objective by number of metrics in backward elimination; filled: the selected number.
 
     Parameters
     ----------
@@ -337,13 +338,13 @@ def pruning_curve(
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
     Traceback (most recent call last):
-    custodes.errors.InputError: pruning_curve: nothing was pruned; let method='xgboost-pruned' come first
+    custodes.errors.InputError: pruning_curve: nothing was pruned; give method='xgboost-pruned' first
     """
     if result.pruning.is_empty():
-        raise InputError("pruning_curve: nothing was pruned; let method='xgboost-pruned' come first")
+        raise InputError("pruning_curve: nothing was pruned; give method='xgboost-pruned' first")
     rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
     chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("How many metrics are enough", target))
+    return theme.themed(chart, dark=dark, title=titled("Backward elimination of metrics", target))
 
 
 def pruned(data: Any, *, objective: str) -> Any:
@@ -362,7 +363,7 @@ def pruned(data: Any, *, objective: str) -> Any:
     )
     axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [alt.Tooltip("metrics:Q"), *_numbers(".3f", "score"), alt.Tooltip("removed:N", title="leaves next")]
+    tooltip = [alt.Tooltip("metrics:Q"), *_numbers(".3f", "score"), alt.Tooltip("removed:N", title="removed next")]
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
@@ -374,7 +375,7 @@ def pruned(data: Any, *, objective: str) -> Any:
 def accuracy_and_favoritism(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
+    """Sample accuracy of each method of combining by mean |Favi-Score| of its errors, on held-out outputs.
 
     Fewer errors raise it by chance alone.
 
@@ -406,17 +407,17 @@ def accuracy_and_favoritism(
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> accuracy_and_favoritism(made).to_dict()["title"]
-    'Favoritism beside accuracy (fluency)'
+    'Favoritism and accuracy (fluency)'
     """
     if result.favoritism.is_empty():
-        raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; the notes say why")
+        raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; see the notes")
     rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
     chart = favoured(theme.inline(rows), result).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Favoritism beside accuracy", target))
+    return theme.themed(chart, dark=dark, title=titled("Favoritism and accuracy", target))
 
 
 def favoured(data: Any, result: Combine) -> Any:
-    """Rows of `Combine.favoritism` of one target; which methods there are comes from the result."""
+    """Rows of `Combine.favoritism` of one target; the methods come from the result."""
     looks = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
         for k, (name, label) in enumerate(LABELS.items())
@@ -438,17 +439,17 @@ def favoured(data: Any, result: Combine) -> Any:
 
 
 def _numbers(format: str, *names: str) -> list[Any]:
-    """Numbers of a tooltip."""
+    """Numeric tooltips."""
     return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
 
 
 def _in_words(chart: Any) -> Any:
-    """A column `what` with the method as a reader sees it."""
+    """The chart with a column `what`, the displayed name of the method."""
     return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
 
 
 def _fill(field: str, readings: tuple[str, str]) -> Any:
-    """Filled and hollow points."""
+    """Scale of filled and hollow points."""
     return alt.Fill(
         f"{field}:N",
         title=None,

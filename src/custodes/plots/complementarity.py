@@ -1,4 +1,4 @@
-"""Pictures: how alike people and metrics rank, as a map of distances, as a map of places, and on average."""
+"""Figures: complementarity of raters as a heat map, as a map of principal components, and as averages."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from custodes.plots.drawable import drawable
 
 KINDS = {"human": "people", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
-"""Pixels of a cell of the heat map: the least that a pointer finds, the least beside a name, the most that a small
-study needs."""
+"""Width of a heat map cell in pixels: the minimum for a pointer, the minimum beside a label, and the maximum, used for
+small studies."""
 GAP = " "
-"""The empty row and column between people and metrics."""
+"""Empty row and column between human raters and metrics."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
-"""The curve of explained variance ends where so much is explained."""
+"""Proportion of explained variance at which the curve ends."""
 NAMED, NEAREST = 25, 3
-"""Up to so many raters are all named on the map of places; else people, so many metrics that rank most like them, and
-the metrics at its ends."""
+"""Maximum number of raters that are all labelled on the map; of more, labels are given to human raters, the metrics
+closest to them, and the extreme metrics."""
 LABELLED = 100
-"""Up to so many raters every row of the heat map is named; else as many as fit."""
+"""Maximum number of raters for which every row of the heat map is labelled; of more, as many labels as fit."""
 AVERAGES = {
-    "human-human": "people and people",
-    "human-metric": "people and metrics",
-    "metric-metric": "metrics and metrics",
+    "human-human": "pairs of human aspects",
+    "human-metric": "human aspects and metrics",
+    "metric-metric": "pairs of metrics",
 }
 HEIGHT = 240
 MARGIN = 45
-"""Pixels between the outermost rater of the map of places and its edge."""
+"""Margin in pixels between the outermost rater of the map and its edge."""
 
 
 def complementarity_map(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Heat map of the distance of every two raters: full blue the same order, blank unrelated, vermilion opposite.
+    """Heat map of the complementarity of each pair of raters: blue the same order, blank unrelated, vermilion opposite.
 
-    People stand first, apart from metrics; within both, neighbours rank alike. Raters without a ranking have no row.
-    Cells shrink with the number of raters, down to 13 pixels, whatever the width; with more than 100 raters down to 5,
-    and only every second or third row is named.
+    Human raters come first, separated from metrics; within both, raters are ordered by similarity. Raters without a
+    ranking are omitted. Cells shrink with the number of raters, down to 13 pixels for any width; with more than 100
+    raters down to 5, and only every second or third row is labelled.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ def complementarity_map(
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> complementarity_map(result).to_dict()["title"]
-    'Complementarity of every two raters'
+    'Complementarity of each pair of raters'
     """
     chart = heat_map(theme.inline(result.pairs), result, width=width)
-    return theme.themed(chart, dark=dark, title="Complementarity of every two raters")
+    return theme.themed(chart, dark=dark, title="Complementarity of each pair of raters")
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Rows of `Complementarity.pairs`, in the order of the result. One triangle: the other is its mirror."""
+    """Rows of `Complementarity.pairs`, in the order of the result. Only one triangle, as the matrix is symmetric."""
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
@@ -99,7 +99,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .transform_calculate(
             row=f"{first} ? datum.rater_b : datum.rater_a", column=f"{first} ? datum.rater_a : datum.rater_b"
         )
-        .mark_rect(aria=few)  # twenty thousand spoken labels help nobody
+        .mark_rect(aria=few)  # no labels for screen readers of thousands of cells
         .encode(
             x=alt.X(
                 "column:N", scale=alt.Scale(domain=names[:-1]), axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis)
@@ -125,7 +125,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
 def explained_variance(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How few directions the disagreements of raters have: the variance of principal components, each and together.
+    """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
     The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
     the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey rule: 80
@@ -155,16 +155,16 @@ def explained_variance(
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> explained_variance(result).to_dict()["title"]
-    'How many directions raters differ in'
+    'Number of dimensions in which raters differ'
     """
     _some(result.components, "explained_variance: no two raters ranked everything, so there are no components")
     chart = variance_curve(theme.inline(result.components)).properties(width=width)
-    return theme.themed(chart, dark=dark, title="How many directions raters differ in")
+    return theme.themed(chart, dark=dark, title="Number of dimensions in which raters differ")
 
 
 def variance_curve(data: Any) -> Any:
     """Rows of `Complementarity.components`."""
-    lines = ("raters together", "random rankings together", "each component")
+    lines = ("cumulative", "cumulative, random rankings", "each component")
     colour = alt.Color(
         "line:N",
         title=None,
@@ -182,7 +182,7 @@ def variance_curve(data: Any) -> Any:
         alt.Tooltip("component:Q"),
         *_interval("explained_variance", ".1%", title="share"),
         alt.Tooltip("cumulative:Q", format=".1%", title="together"),
-        alt.Tooltip("null_cumulative:Q", format=".1%", title="random rankings together"),
+        alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
     layers = [
         base.transform_calculate(line=f"'{lines[2]}'")
@@ -209,7 +209,7 @@ def judges_map(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Raters on the first two principal components: who ranks alike stands close; colour the cluster, shape the kind.
+    """Raters on the first two principal components; close raters rank similarly; colour: cluster, shape: kind of rater.
 
     One unit is as long across as up. Up to 25 raters are all named, else people, the three metrics that rank most like
     them, the metrics at the ends of the map, and those in `named`.
@@ -242,19 +242,20 @@ def judges_map(
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> judges_map(result).to_dict()["title"]
-    'Where judges stand'
+    'Map of the raters'
     """
-    _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so nobody has a place")
+    _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so there are no coordinates")
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         chosen(result.coordinates, "rater", name, who="judges_map")
     chart = places(theme.inline(result.coordinates), result, width=width, named=names)
-    return theme.themed(chart, dark=dark, title="Where judges stand")
+    return theme.themed(chart, dark=dark, title="Map of the raters")
 
 
 def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
-    """Rows of `Complementarity.coordinates`, with clusters and names from the result; `metric` is named and bold,
-    whichever it is."""
+    """Rows of `Complementarity.coordinates`, with clusters and names from the result; `metric` is always labelled, in
+    bold.
+    """
     frame = result.coordinates
     names, ends, height = _laid_out(result, width, named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in ends]
@@ -292,7 +293,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         tooltip=[
             alt.Tooltip("rater:N"),
             alt.Tooltip("cluster:N"),
-            alt.Tooltip("stability:Q", format=".0%", title="of its cluster with it in resamples"),
+            alt.Tooltip("stability:Q", format=".0%", title="stability of its cluster in resamples"),
         ],
     )
     few = frame.height <= NAMED
@@ -310,7 +311,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
 def _laid_out(
     result: Complementarity, width: float, names: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
-    """Rows of a rater with the columns of its name; the ends of both axes; the height that shows all."""
+    """The rows of raters with the positions of their labels; the ranges of both axes; the height of the plot."""
     frame = result.coordinates
     points = frame.select("x", "y").to_numpy()
     low, high = points.min(axis=0), points.max(axis=0)
@@ -326,7 +327,7 @@ def _laid_out(
 
 
 def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
-    """The rows of people, and of metrics that are asked for, rank most like people, or stand at the ends."""
+    """Positions of the labelled raters: human raters, and metrics that are named, closest to them, or extreme."""
     frame = result.coordinates
     place = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"
@@ -340,7 +341,7 @@ def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
 def complementarity_averages(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The mean complementarity of two people, of a person and a metric, and of two metrics, with intervals.
+    """Mean complementarity of two human aspects, of a human aspect and a metric, and of two metrics, with intervals.
 
     Parameters
     ----------
@@ -364,7 +365,7 @@ def complementarity_averages(
     3
     """
     chart = averages(theme.inline(result.averages)).properties(width=width)
-    return theme.themed(chart, dark=dark, title="How differently judges rank")
+    return theme.themed(chart, dark=dark, title="Mean complementarity of two raters")
 
 
 def averages(data: Any) -> Any:
@@ -398,7 +399,7 @@ def averages(data: Any) -> Any:
 
 
 def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
-    """What a mark says of an estimate and the ends of its interval."""
+    """Tooltips of an estimate and its interval."""
     titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
     return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in titles.items()]
 

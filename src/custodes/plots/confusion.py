@@ -1,4 +1,4 @@
-"""Picture: people's preferences against a metric's, for one pair of systems."""
+"""Figure: human preferences against those of a metric, for one pair of systems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.s
     "system_a": "system_b",
     "system_b": "system_a",
 }
-"""The columns of a pair, by what they hold when its systems change places."""
+"""Columns of a pair, with their names after exchange of its systems."""
 
 
 def confusion_matrix(
@@ -30,9 +30,10 @@ def confusion_matrix(
     aspect: str | None = None,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """The nine counts of one metric and pair of systems; rows are people, columns the metric, outcomes of `system_a`.
+    """The nine counts of one metric and pair of systems: rows are human preferences, columns those of the metric, with
+    outcomes of `system_a`.
 
-    The two systems may come in either order.
+    The systems can be given in either order.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def confusion_matrix(
     of_pair = both.filter(system_a=system_a, system_b=system_b)
     if not of_pair.height:
         raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
-    title = f"People and {metric} on {system_a} against {system_b}"
+    title = f"Human ratings and {metric}: {system_a} against {system_b}"
     return theme.themed(matrix(theme.inline(of_pair)), dark=dark, title=titled(title, aspect))
 
 
@@ -94,19 +95,19 @@ def matrix(data: Any) -> Any:
         .encode(
             x=alt.X(
                 "metric_says:N",
-                title="the metric says",
+                title="metric",
                 sort=alt.EncodingSortField(field="column", op="min"),
                 axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False, labelLimit=100),
             ),
             y=alt.Y(
                 "people:N",
-                title="people say",
+                title="human ratings",
                 sort=alt.EncodingSortField(field="row", op="min"),
                 axis=alt.Axis(labelLimit=140),
             ),
             tooltip=[
-                alt.Tooltip("people:N", title="people say"),
-                alt.Tooltip("metric_says:N", title="the metric says"),
+                alt.Tooltip("people:N", title="human ratings"),
+                alt.Tooltip("metric_says:N", title="metric"),
                 alt.Tooltip("count:Q"),
                 alt.Tooltip("share:Q", format=".1%"),
             ],

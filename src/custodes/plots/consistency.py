@@ -1,4 +1,4 @@
-"""Pictures: what judges look at beside quality, how often they flip, and what a judge says in either order."""
+"""Figures: biases of judges, flip rates, calibration, and verdicts in both presentation orders."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ AXES = {
     OWN: "Win rate of its own system, adjusted for quality, in points",
     CONFIDENCE: "Overconfidence, in points",
 }
-"""Kind of finding to the axis of its estimates; failures have none."""
+"""Axis titles by kind of finding; failures have none."""
 
-READINGS = {"claimed": theme.VERMILION, "may be chance": theme.GREY}
+READINGS = {"claimed": theme.VERMILION, "not significant": theme.GREY}
 
 
 def judge_faults(
@@ -33,9 +33,12 @@ def judge_faults(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per judge: by how many points it prefers what is shown first, longer outputs or its own.
+    """A dot and whiskers per judge: preference for the first position, for longer outputs or for its own system, or
+    overconfidence, in points.
 
-    Of confidence: by how many points it is overconfident.
+
+    Red: significant, all tests of the study together. `kind` is one of `findings`, by default the first with an
+    estimate. Raises `OptionError` for an unknown kind or aspect, and if no test has an estimate.
 
     Red where it is claimed, all tests of the study together.
 
@@ -98,7 +101,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Tooltip("estimate:Q", format="+.1f", title="points"),
         alt.Tooltip("estimate_low:Q", format="+.1f", title="low"),
         alt.Tooltip("estimate_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_told:N", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
     ]
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
@@ -114,7 +117,7 @@ def faults(data: Any, *, title: str) -> Any:
 def order_flips(
     result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per judge: how often the winner changes when the order is turned, fewest first.
+    """A dot and whiskers per judge: flip rate, the proportion of comparisons with another winner in the other order.
 
     Parameters
     ----------
@@ -139,11 +142,11 @@ def order_flips(
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
     >>> made = cu.consistency(cu.read(pl.concat(shown)), resamples=0)
     >>> order_flips(made).to_dict()["title"]
-    'How often the winner changes with the order'
+    'Flip rate: the winner changes with the order'
     """
     rows, aspect = of_aspect(result.orders, aspect, who="order_flips")
     chart = flips(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("How often the winner changes with the order", aspect))
+    return theme.themed(chart, dark=dark, title=titled("Flip rate: the winner changes with the order", aspect))
 
 
 def flips(data: Any) -> Any:
@@ -159,7 +162,7 @@ def flips(data: Any) -> Any:
     ]
     x = alt.X(
         "flip_rate:Q",
-        title="Share of comparisons where the winner changes with the order",
+        title="Proportion of comparisons where the winner changes with the order",
         scale=alt.Scale(domainMin=0),
         axis=alt.Axis(format="%"),
     )
@@ -176,7 +179,7 @@ def judge_calibration(
 ) -> alt.TopLevelMixin:
     """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
-    Below the line the judge is overconfident. Whiskers: intervals over items.
+    Below the line the judge is overconfident. Whiskers: intervals from resampled items.
 
     Parameters
     ----------
@@ -217,7 +220,7 @@ def judge_calibration(
 def calibration(data: Any) -> Any:
     """Rows of `Consistency.reliability` of one rater."""
     unit = alt.Scale(domain=[0, 1])
-    likely = alt.Scale(domain=[0.3, 1])  # the most likely of three has a third at least
+    likely = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
     x = alt.X("mean_confidence:Q", title="Confidence", scale=likely, axis=alt.Axis(format="%"))
     y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
@@ -243,9 +246,9 @@ def calibration(data: Any) -> Any:
 def order_confusion(
     result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The nine counts of one rater: what a system gets when shown first, by what it gets when shown second.
+    """The nine counts of one rater: outcome of a system when shown first, by its outcome when shown second.
 
-    A rater that ignores the order has counts on the diagonal only; above it what is shown first gained.
+    A rater that ignores the order has counts only on the diagonal; above it the first position gained.
 
     Parameters
     ----------
@@ -310,8 +313,8 @@ def symmetry(data: Any) -> Any:
                 sort=alt.EncodingSortField(field="row", op="min"),
             ),
             tooltip=[
-                alt.Tooltip("first:N", title="shown first it"),
-                alt.Tooltip("second:N", title="shown second it"),
+                alt.Tooltip("first:N", title="shown first"),
+                alt.Tooltip("second:N", title="shown second"),
                 alt.Tooltip("count:Q"),
                 alt.Tooltip("share:Q", format=".1%"),
             ],

@@ -1,4 +1,4 @@
-"""Pictures: how much better one system is than another, by a metric, by people, and by both together."""
+"""Figures: margins between systems by a metric, by human ratings, and corrected."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots.choice import chosen, of_aspect, titled
 
 CHANGED = "changed"
-"""What the column of that name holds where the corrected decision is not the naive one; null elsewhere."""
+"""Value of the column `changed` if the corrected decision differs from the naive one; null elsewhere."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
 LABELS = {"_naive": "metric", "_human": "people", "": "corrected"}
-"""The ending of the columns of `margin_rows`, and who speaks in them."""
+"""Suffixes of the columns of `margin_rows`, and the labels of their sources."""
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 SHAPES = ("square", "triangle-up", "circle")
-"""Beside the colours, for readers who see none."""
+"""Shapes in addition to colours, for colour-blind readers."""
 
 PAIR_ROW = 26
-"""Pixels of a pair: three whiskers, 7 apart."""
+"""Height of a pair in pixels: three whiskers, 7 apart."""
 APART = 7
 
 OUTCOMES = ("p_win", "p_tie", "p_loss")
@@ -40,7 +40,7 @@ def correction_margins(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Three dots and whiskers per pair of systems: the margin by the metric alone, by people alone, and corrected.
+    """Three dots and whiskers per pair of systems: margin by the metric alone, by human ratings alone, and corrected.
 
     The margin is the share of items where the first system of a pair is better, less that where the second is; pairs
     with the largest corrected margin stand on top. `changed` shows only pairs whose corrected decision is not that of
@@ -86,12 +86,13 @@ def correction_margins(
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
     chart = margins(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(f"Margins by people and {metric}", aspect))
+    return theme.themed(chart, dark=dark, title=titled(f"Margins by human ratings and {metric}", aspect))
 
 
 def margin_rows(result: Correction, *, estimator: str | None = None, who: str = "margin_rows") -> pl.DataFrame:
-    """A row per aspect, metric and pair: the columns of `Correction.pairs` for one estimator, and margins and decisions
-    of naive and human beside; `changed` where the decision is not the naive one."""
+    """One row per aspect, metric and pair: the columns of `Correction.pairs` for one estimator, with the margins and
+    decisions of naive and human; `changed` if the decision differs from the naive one.
+    """
     estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
     estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
     rows = chosen(result.pairs, "estimator", estimator, who=who)
@@ -146,7 +147,7 @@ def pair_outcome(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """One pair of systems: how often the first is better, both tie, the second is better, by every estimator.
+    """Proportions of wins, ties and losses of one pair of systems, by every estimator.
 
     Dots are posterior means and whiskers intervals; a result keeps no draws, so there is no density. Estimators that
     know only the margin have no row. Systems can be named in either order.
@@ -183,18 +184,19 @@ def pair_outcome(
     >>> import custodes as cu
     >>> result = cu.correction(cu.read("demo"), metrics="learned", aspect="fluency")
     >>> pair_outcome(result, "learned", "Fir", "Elm").to_dict()["title"]
-    'Fir against Elm by people and learned (fluency)'
+    'Fir against Elm by human ratings and learned (fluency)'
     """
     who = "pair_outcome"
     rows, aspect = of_aspect(result.pairs, aspect, who=who)
     rows = chosen(rows, "metric", metric, who=who)
     data = _facing(rows, system_a, system_b, who=who).filter(pl.col("share").is_not_null())
     chart = outcomes(theme.inline(data), system_a, system_b).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(f"{system_a} against {system_b} by people and {metric}", aspect))
+    title = titled(f"{system_a} against {system_b} by human ratings and {metric}", aspect)
+    return theme.themed(chart, dark=dark, title=title)
 
 
 def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
-    """Rows estimator, outcome, share, low, high of one pair, told from the side of `system_a`."""
+    """Rows estimator, outcome, share, low, high of one pair, from the perspective of `system_a`."""
     systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
         chosen(systems, "system", name, who=who)
@@ -218,7 +220,7 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     base = alt.Chart(data).transform_calculate(told=label)
     row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("told:N", sort=order)
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
-    x = alt.X("share:Q", title="Share of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
+    x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
         whisker.encode(x=alt.X("low:Q"), x2="high:Q", y=row, yOffset=lane, color=colour),
         base.mark_point(opacity=1).encode(
@@ -238,5 +240,5 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
 
 
 def _quoted(text: str) -> str:
-    """A text inside an expression of Vega."""
+    """A text as a string literal of a Vega expression."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

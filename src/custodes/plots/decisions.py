@@ -1,4 +1,4 @@
-"""Picture: which kinds of error each metric's decisions make."""
+"""Figure: types of error in each metric's decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORA
 def error_types(
     result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A bar per metric: the share of system pairs decided as people do, and the three ways to differ.
+    """A bar per metric: proportion of system pairs with the human decision, and of three types of difference.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def error_types(
     """
     rows, aspect = of_aspect(result.errors, aspect, who="error_types")
     chart = stacked_errors(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Decisions against those of people", aspect))
+    return theme.themed(chart, dark=dark, title=titled("Decisions compared with human decisions", aspect))
 
 
 def stacked_errors(data: Any) -> Any:
@@ -59,7 +59,7 @@ def stacked_errors(data: Any) -> Any:
             x=alt.X(
                 "share:Q",
                 stack="zero",
-                title="Share of system pairs",
+                title="Proportion of system pairs",
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(format="%"),
             ),

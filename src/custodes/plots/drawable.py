@@ -1,4 +1,4 @@
-"""Labels as a picture can hold them: with any other, Vega throws, or the renderer takes the process with it."""
+"""Labels that Vega and its renderer can display without errors."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any
 
 from custodes.control_characters import escape_controls
 
-# Vega looks labels up in plain objects, where these names (of ECMAScript's Object.prototype) are taken.
+# Vega uses labels as keys of plain objects, where these names (of ECMAScript's Object.prototype) exist already.
 _TAKEN = re.compile(
     r"(?<!\w)(constructor|__defineGetter__|__defineSetter__|hasOwnProperty|__lookupGetter__|__lookupSetter__"
     r"|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf|__proto__)(?![\w\u200b(])"
 )
 _MARKED = "\\1\u200b"
-"""The same name with a space of no width behind it: another key, and the same to the eye."""
+"""The same name followed by a zero-width space: another key with the same appearance."""
 
-# A page may hold a specification in a script of its own, which these would end or leave open (HTML, 4.12.1.3).
+# A page may contain a specification within a script element, which these would close or leave open (HTML, 4.12.1.3).
 _ENDING = re.compile(r"<(?=/?script|!--)", re.IGNORECASE)
 
 
 def drawable(part: Any) -> Any:
-    r"""A label, a row or a whole specification with its texts made harmless: control characters as escapes; names that
-    every object of JavaScript has, and tags of scripts, with a space of no width in them.
+    r"""A label, a row or a whole specification with safe texts: control characters as escapes; a zero-width space in
+    names of Object.prototype and in script tags.
 
-    The same label is the same wherever it stands, also as a part of a longer one. Doing it twice changes nothing.
+
+    The same label always has the same result, also within a longer text. Applying it twice changes nothing.
 
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]
     """
     if isinstance(part, str):
-        lines = "\n".join(map(escape_controls, part.split("\n")))  # a line break is drawn as a blank
+        lines = "\n".join(map(escape_controls, part.split("\n")))  # a line break is displayed as a space
         return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
     if isinstance(part, Mapping):
         return {name: drawable(value) for name, value in part.items()}

@@ -1,4 +1,4 @@
-"""Pictures: whom a metric's errors favour, for one metric, for all of them, and beside its accuracy."""
+"""Figures: favoritism of one metric, of all metrics, and by accuracy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
 from custodes.plots.choice import chosen, of_aspect, titled
 
-CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}
+CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0.08)"}
 MEAN = "mean |Favi-Score| over pairs"
 HEIGHT = 300
 PAD = 24
-"""Pixels between the outermost points of the scatter and its sides."""
+"""Margin in pixels between the outermost points of the scatter and its edges."""
 ALL_NAMED, ENDS = 12, 2
-"""Up to so many metrics are all named in the scatter, else so many at each end of both axes."""
+"""Maximum number of metrics that are all labelled in the scatter, else the number at each end of both axes."""
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -32,7 +32,7 @@ def favoritism_by_system(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Each system's Favi-Score against every other one: a point per opponent, a box over them, most favoured first.
+    """Favi-Scores of each system: a point per opponent and a box over them, the most favoured system first.
 
     Filled points have an interval that excludes 0.
 
@@ -64,17 +64,15 @@ def favoritism_by_system(
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
-    'Whom the errors of selfeval favour (fluency)'
+    'Favi-Scores by selfeval (fluency)'
     """
     rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_by_system")
     chart = by_system(theme.inline(chosen(rows, "metric", metric, who="favoritism_by_system")))
-    return theme.themed(
-        chart.properties(width=width), dark=dark, title=titled(f"Whom the errors of {metric} favour", aspect)
-    )
+    return theme.themed(chart.properties(width=width), dark=dark, title=titled(f"Favi-Scores by {metric}", aspect))
 
 
 def by_system(data: Any) -> Any:
-    """Rows of `Favoritism.pairs` of one metric; each pair is turned for its second system."""
+    """Rows of `Favoritism.pairs` of one metric; each pair is also reversed for its second system."""
     turn = "datum.side === 'system_a' ? 1 : -1"
     sides = (
         alt.Chart(data)
@@ -130,9 +128,9 @@ def by_system(data: Any) -> Any:
 
 
 def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Metric by system: the mean Favi-Score of a system against every other one; orange favoured, blue disfavoured.
+    """Metric by system: the mean Favi-Score of a system over opponents; orange favoured, blue disfavoured.
 
-    Metrics with the largest favoritism first; colour is full at -1 and 1, the number is always the value.
+    Metrics with the largest favoritism first; colours are saturated at -1 and 1, and the numbers are exact.
 
     Parameters
     ----------
@@ -160,10 +158,10 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 
 def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Metric by system: points of win rate that quality does not explain; orange favoured, blue disfavoured.
+    """Metric by system: points of win rate not explained by quality; orange favoured, blue disfavoured.
 
-    Bold with a star: beyond chance, all metrics and systems tested together. A question mark: inconclusive. Colour is
-    full at -30 and 30 points.
+    Bold with a star: significant, all metrics and systems tested together. Question mark: inconclusive. Colours are
+    saturated at -30 and 30 points.
 
     Parameters
     ----------
@@ -219,10 +217,10 @@ def partial_map(data: Any) -> Any:
         alt.Tooltip("partiality:Q", format="+.1f", title="points of win rate"),
         alt.Tooltip("partiality_low:Q", format="+.1f", title="low"),
         alt.Tooltip("partiality_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_told:N", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
-        alt.Tooltip("rank_human:Q", title="rank by people"),
+        alt.Tooltip("rank_human:Q", title="rank by human ratings"),
         alt.Tooltip("rank:Q", title="rank by the metric"),
         alt.Tooltip("rank_without:Q", title="rank without it"),
     ]
@@ -236,14 +234,14 @@ def partial_map(data: Any) -> Any:
 
 
 def _diverging(field: str, full: float) -> Any:
-    """Orange above 0, blue below, full at `full`."""
+    """Orange above 0, blue below, saturated at `full`."""
     domain = [end * full for end in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
 
 def _by_metric_and_system(chart: Any, field: str) -> Any:
-    """Metrics below each other, the one with the largest value first; systems beside each other, the highest first."""
+    """Metrics as rows, the largest value first; systems as columns, the highest first."""
     return (
         chart.transform_calculate(size=f"abs(datum.{field})")
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
@@ -267,7 +265,7 @@ def favoritism_and_accuracy(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """How often a metric errs against how one-sided its errors are.
+    """Sample accuracy of each metric by its mean |Favi-Score|.
 
     Up to 12 metrics are all named, else those at the ends of both axes, and those in `named`.
 
@@ -306,14 +304,15 @@ def favoritism_and_accuracy(
     for name in names:
         chosen(rows, "metric", name, who=who)
     chart = accuracy_scatter(theme.inline(point_rows(rows, {aspect: names}, width=width)))
-    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism beside accuracy", aspect))
+    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism and accuracy", aspect))
 
 
 def point_rows(
     metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
 ) -> pl.DataFrame:
-    """Rows of `Favoritism.metrics` that have both numbers, with the columns of `labels.columns` (`width` as there):
-    named are few, or else the ends of both axes after those that are `named` by aspect."""
+    """Rows of `Favoritism.metrics` with both numbers, and the columns of `labels.columns` (`width` as there): all are
+    labelled if few, else those at the ends of both axes and those `named` by aspect.
+    """
     defined = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
     parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
     for (aspect,), frame in defined.group_by("aspect", maintain_order=True):
@@ -330,7 +329,7 @@ def point_rows(
 
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
-    """Rows of `point_rows`; `metric` is named and bold, whichever it is."""
+    """Rows of `point_rows`; `metric` is always labelled, in bold."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
     size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled = f"datum.named || {labels.is_chosen('metric')}"
@@ -345,10 +344,10 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
 
 
 def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
-    """The rows that have both, the axis of accuracy, and what a mark says of `who`."""
+    """The rows with both values, the axis of accuracy, and the tooltips of `who`."""
     axis = alt.X(
         "sample_accuracy:Q",
-        title="Sample accuracy: share of comparisons decided as people do",
+        title="Sample accuracy: proportion of comparisons with the human decision",
         scale=alt.Scale(zero=False, nice=False, padding=PAD),
         axis=alt.Axis(format="%", labelFlush=PAD),
     )

@@ -1,4 +1,4 @@
-"""Picture: how far each rule of a gate is from its threshold."""
+"""Figure: distance of each rule of a gate from its threshold."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 def gate_rules(
     result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per rule, by how far its value is above its threshold, the grey line.
+    """A dot and whiskers per rule: value minus threshold, with a grey line at 0; a rule holds or fails if its whiskers
+    do not cross the line.
 
-    Whiskers that do not touch the line make a rule hold or fail.
+
+    All aspects, or only `aspect`. A rule with an undefined value has a row without a dot. Raises `OptionError` for an
+    unknown aspect.
 
     All aspects, or the one that is named. A rule whose value is undefined has a row without a dot.
 

@@ -1,4 +1,4 @@
-"""Where the names of points stand, so that they hide neither each other nor a point."""
+"""Placement of point labels without overlap."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 
 LETTER, LINE = 6.7, 14.5
-"""Pixels: mean width of a letter in 12-point text, height of a line."""
+"""Mean width of a character of 12-point text, and height of a line, in pixels."""
 
 DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
-"""Pixels between a point and its name; a line joins them."""
+"""Distance in pixels between a point and its label; a line connects them."""
 
 CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
-"""What a pixel beyond the plot costs, a square pixel of a point behind the name, and of another name, where a pixel
-further from the point costs 1."""
+"""Costs of a label's position relative to a pixel of distance from its point (1): a pixel outside the plot, a square
+pixel of overlap with a point, and with another label."""
 
 WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}
-"""Where a picture is as wide as the page: the widths of the plot that its names are placed for, on a phone and else."""
+"""Widths of the plot for which labels are placed: on a phone, and at page width."""
 
 NARROW = 480
-"""Pixels of the plot from which on names stand as in a wide one."""
+"""Plot width in pixels from which the label positions of the wide plot are used."""
 
-# Right of the point first, then left, above, below, and the corners.
+# Candidates: right of the point first, then left, above, below, and the corners.
 _SIDES = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)], dtype=np.float64)
 
 
@@ -41,12 +41,11 @@ def beside(
     height: float,
     pad: float = 0.0,
 ) -> NDArray[np.float64]:
-    """From each point to the middle of its name, in pixels: (n, 2), the same for plots of all `widths`.
+    """Offsets from each point to the centre of its label, in pixels: (n, 2), valid for plots of all `widths`.
 
-    `places` (n, 2) are shares of the width from the left, less `pad` at both sides, and of `height` from the top. The
-    points `named` take the free
-    place that is nearest, or the one with the least overlap, each after those before it; every other point gets the
-    place that it would take beside them. The same input gives the same places.
+    `places` (n, 2) are fractions of the width from the left, after subtracting `pad` on both sides, and of `height`
+    from the top. The points `named` get the nearest free position, or that with the least overlap, in this order; every
+    other point gets the position that it would have in addition to them. The result is deterministic.
 
     >>> beside(np.array([[0.25, 0.5], [0.35, 0.5]]), ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]
@@ -82,8 +81,9 @@ def columns(
     width: float | None,
     pad: float = 0.0,
 ) -> dict[str, pl.Series]:
-    """Where names stand as columns of the rows that are drawn: `named`, and what `beside` says of narrow plots and of
-    wide ones, or of the one `width`."""
+    """Label positions as columns of the drawn rows: `named`, and the offsets of `beside` for narrow and wide plots, or
+    for one `width`.
+    """
     columns_of_labels = {
         "named": np.isin(np.arange(len(texts)), named),
         "half": LETTER / 2 * np.array([len(text) for text in texts]),
@@ -99,8 +99,9 @@ COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("
 
 
 def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
-    """Names of points with lines to them: rows with the `COLUMNS`, drawn where the expression `shown` holds, at the
-    encodings `spot` (x, y); the chosen one is bold."""
+    """Point labels with lines to the points: rows with the `COLUMNS` for which the expression `is_labelled` holds, at
+    the encodings `spot` (x, y); the chosen one is bold.
+    """
     labelled = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
     dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
     ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
@@ -116,21 +117,21 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
 
 
 CHOSEN = "chosen"
-"""The parameter of a picture that holds the metric of the reader's choice, or none."""
+"""Parameter of a figure with the metric chosen by the reader, if any."""
 
 
 def is_chosen(text: str) -> str:
-    """The expression: this row is about the chosen metric, of whatever aspect."""
+    """Expression: the row belongs to the chosen metric, of any aspect."""
     return f"(datum.{text} === {CHOSEN} || indexof(datum.{text}, {CHOSEN} + ':') === 0)"
 
 
 def choosing(chart: Any, metric: str = "") -> Any:
-    """The chart with the metric that it names whatever else it names; the page fills in the reader's."""
+    """The chart with a parameter for the metric that is always labelled; the page sets it."""
     return chart.add_params(alt.param(name=CHOSEN, value=metric))
 
 
 def extremes(values: NDArray[np.float64], many: int) -> list[int]:
-    """The rows with the highest and with the lowest values, the most extreme first; those without are none.
+    """Positions of the highest and lowest values, the most extreme first, without missing values.
 
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
@@ -144,21 +145,21 @@ def _bold(text: str) -> str:
 
 
 def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Area that each box (left, top, right, bottom) shares with all the others together."""
+    """Area of overlap of each box (left, top, right, bottom) with all others."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     return np.asarray(np.clip(high - low, 0, None).prod(axis=2).sum(axis=1))
 
 
 def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
-    """The nearest values (least squares) in the same order that are at least `gap` apart: (n,) -> (n,).
+    """Values closest to the given ones (least squares), in the same order, at least `gap` apart: (n,) -> (n,).
 
     >>> apart(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
     [5.0, 0.0, 2.0]
     """
     order = np.argsort(values, kind="stable")
     shift = gap * np.arange(len(values))
-    blocks: list[tuple[float, int]] = []  # mean and length of runs that touch
+    blocks: list[tuple[float, int]] = []  # mean and length of adjacent runs
     for value in values[order] - shift:
         mean, length = float(value), 1
         while blocks and blocks[-1][0] > mean:

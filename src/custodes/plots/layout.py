@@ -1,4 +1,4 @@
-"""Where to draw the nodes and edges of a ranking graph: layers, then barycentres (Sugiyama, Tagawa and Toda 1981)."""
+"""Layout of a ranking graph: layers, then barycentres (Sugiyama, Tagawa and Toda 1981)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from custodes.stats import graphs
 
 SWEEPS = 12
 BEND_WIDTH = 0.4
-"""How much room an edge that passes a layer takes, against 1 for a node."""
+"""Width of an edge that passes a layer, relative to a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """`x` and `layer` (nodes,), and for every edge the points of its line, from the winner down to the loser."""
+    """`x` and `layer` (nodes,), and for each edge the points of its line, from winner to loser."""
 
     x: NDArray[np.float64]
     layer: NDArray[np.intp]
@@ -26,7 +26,7 @@ class Layout:
 
 
 def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Winners above losers; a node that beats and loses to nobody stands in the middle, since its place is unknown.
+    """Layout with winners above losers; a node without wins and losses is in the middle layer, as its rank is unknown.
 
     >>> layered(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()
     [0, 1, 2]
@@ -61,7 +61,7 @@ def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> L
 
 
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Halfway between the highest and the lowest layer a node could have; every edge still points down."""
+    """Mean of the highest and the lowest possible layer of each node; every edge still points down."""
     top = graphs.layers(adjacency)
     bottom = graphs.layers(adjacency.T)
     return np.asarray((top + top.max(initial=0) - bottom) // 2, dtype=np.intp)
@@ -72,7 +72,7 @@ def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> 
 
 
 def _spread(rows: Sequence[Sequence[int]], n: int) -> dict[int, float]:
-    """Nodes of each row side by side, the row centred on 0."""
+    """Horizontal positions of the nodes of each row, centred on 0."""
     x: dict[int, float] = {}
     for row in rows:
         widths = np.array([1.0 if node < n else BEND_WIDTH for node in row])

@@ -15,13 +15,13 @@ from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable
 
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
-"""Axis titles of what a figure of systems shows."""
+"""Axis titles of a figure of systems."""
 Value = Literal["win_rate", "strength"]
 PART = "systems that met: part"
 NUMBERED = 25
-"""Up to so many systems the cells of the map hold numbers."""
+"""Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14
-"""Pixels of a cell with a number, and of one without, where the names of rows still stand below each other."""
+"""Width of a cell with a number, and of one without, in pixels, such that row labels do not overlap."""
 
 
 def leaderboard_strengths(
@@ -33,7 +33,7 @@ def leaderboard_strengths(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers for each system, the strongest first, and the letters of its group at the right.
+    """A dot and whiskers for each system, the strongest first, and its group letters at the right.
 
     Systems that share a letter do not differ significantly. An arrow: one bound is unknown. Systems without connecting
     comparisons have panels of their own.
@@ -85,13 +85,14 @@ def leaderboard_strengths(
 
 
 def panels(rows: pl.DataFrame) -> list[int]:
-    """The parts of the systems of `Leaderboard.systems`, the largest first; those of different parts never met, so a
-    picture of several would compare what cannot be compared."""
+    """Connected components of the systems of `Leaderboard.systems`, the largest first; systems of different components
+    were never compared, so each has a panel.
+    """
     return sorted(rows["part"].drop_nulls().unique().to_list())
 
 
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
-    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which have different colours."""
+    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which differ in colour."""
     several, raters = len(raters) > 1, drawable(raters)
     place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
     base = (
@@ -117,7 +118,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
-    # Every row has its texts, empty ones where there is nothing to say: a layer without rows has no extent.
+    # Every row has texts, possibly empty ones, because a layer without rows has no extent.
     has_interval = f"isValid(datum.{value}_low)"
     labelled = base.transform_calculate(
         arrow=f"{has_interval} === isValid(datum.{value}_high) ? '' : {has_interval} ? '→' : '←'",
@@ -138,7 +139,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
 def win_rate_map(
     result: Leaderboard, *, rater: str | None = None, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Win rate of the system of each row against the system of each column; a tie counts half.
+    """Win rate of the row's system against the column's system; a tie counts half.
 
     Orange: above one half; blue: below. The best system stands on top; a cell without comparisons is empty.
 
@@ -179,7 +180,7 @@ def win_rate_map(
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
-    """Rows of `Leaderboard.pairs` of one rater; each is shown from both sides."""
+    """Rows of `Leaderboard.pairs` of one rater; each is shown in both directions."""
     numbered = n_systems <= NUMBERED
     turned = "datum.side === 'system_b'"
     order = alt.EncodingSortField(field="centre", op="max", order="descending")
@@ -220,7 +221,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),
-        alt.Tooltip("p_told:N", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="adjusted p"),
     ]
     cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
     size = {"width": alt.Step(WIDE if numbered else SMALL), "height": alt.Step(theme.ROW if numbered else SMALL)}

@@ -1,4 +1,4 @@
-"""Pictures: which raters a lasso takes as its penalty weakens, and which metric helps most when added."""
+"""Figures: lasso paths of the raters, and forward selection of metrics."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from custodes.plots.choice import chosen, titled
 
 HEIGHT = 260
 NAMED = 5
-"""So many metrics are named on the lasso's paths, those with the largest weights; people's aspects always."""
+"""Number of labelled metrics on the lasso paths, those with the largest weights; human aspects are always labelled."""
 BESIDE = 14
-"""Pixels between the end of the lasso's paths and the names."""
+"""Distance in pixels between the end of the lasso paths and the labels."""
 PENALTY = "Penalty α (stronger ← → weaker)"
-CLEAR = ("interval of the gain above 0", "holds 0, or no interval", "below 0")
+CLEAR = ("interval of the gain above 0", "contains 0, or no interval", "below 0")
 FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
 
 
 def lasso_paths(
     result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Weights that a lasso gives metrics (grey) and people's other aspects (coloured) as its penalty weakens.
+    """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
 
     Who enters early and keeps a large weight says what others do not. Named: people's aspects, and the metrics with the
     largest weights.
@@ -58,17 +58,17 @@ def lasso_paths(
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> lasso_paths(result, "fluency").to_dict()["title"]
-    'Who tells most of people (fluency)'
+    'Lasso weights of the raters (fluency)'
     """
     return theme.themed(
         paths(theme.inline(chosen(result.lasso, "target", target, who="lasso_paths")), result).properties(width=width),
         dark=dark,
-        title=titled("Who tells most of people", target),
+        title=titled("Lasso weights of the raters", target),
     )
 
 
 def paths(data: Any, result: Ceiling) -> Any:
-    """Rows of `Ceiling.lasso` of one target; where names stand comes from the result."""
+    """Rows of `Ceiling.lasso` of one target; the label positions come from the result."""
     least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, least], nice=False), axis=powers())
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
@@ -101,13 +101,13 @@ def paths(data: Any, result: Ceiling) -> Any:
 
 
 def path_names(result: Ceiling) -> pl.DataFrame:
-    """Rows key (target, line break, rater) and name_y: where the names of the lasso's paths stand, apart enough."""
+    """Rows key (target, line break, rater) and name_y: label positions of the lasso paths without overlap."""
     ends = (
         result.lasso.drop_nulls("weight")
         .with_columns(
             size=pl.col("weight").abs().max().over("target", "rater"),
             gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
-            * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+            * (1.25 * labels.LINE / HEIGHT),  # the axis extends beyond the data
         )
         .filter(pl.col("alpha") == pl.col("alpha").min())
     )
@@ -125,7 +125,7 @@ def path_names(result: Ceiling) -> pl.DataFrame:
 def forward_path(
     result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out tau-b as the metric that helps most is added, one after the other.
+    """Held-out tau-b in forward selection of metrics.
 
     Filled: the interval of the gain of this step is above 0; vermilion: below 0.
 
@@ -155,12 +155,12 @@ def forward_path(
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
     >>> forward_path(result, "fluency").to_dict()["title"]
-    'Which metric to add (fluency)'
+    'Forward selection of metrics (fluency)'
     """
     return theme.themed(
         steps(theme.inline(chosen(result.forward, "target", target, who="forward_path"))).properties(width=width),
         dark=dark,
-        title=titled("Which metric to add", target),
+        title=titled("Forward selection of metrics", target),
     )
 
 
@@ -205,5 +205,5 @@ def steps(data: Any) -> Any:
 
 
 def powers() -> Any:
-    """Marks at powers of ten."""
+    """Axis ticks at powers of ten."""
     return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7)], grid=False)

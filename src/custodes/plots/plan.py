@@ -1,4 +1,4 @@
-"""Picture: how many annotations find which difference."""
+"""Figure: power by margin and number of annotations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEIGHT = 220
 def power_curve(
     result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The size of a margin against the chance that people alone find the better system, by annotations of a pair.
+    """Power of human ratings alone to find the better system, by margin and number of annotations of a pair.
 
     A line for each number of annotations, a point per pair of systems (or an assumed margin). Exact, for a pair
     annotated once and for all.
@@ -50,7 +50,7 @@ def power_curve(
     """
     rows, aspect = of_aspect(result.power, aspect, who="power_curve")
     chart = curve(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("What annotations find", aspect))
+    return theme.themed(chart, dark=dark, title=titled("Power by margin", aspect))
 
 
 def curve(data: Any) -> Any:
@@ -58,7 +58,7 @@ def curve(data: Any) -> Any:
     base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
     encoding: dict[str, Any] = {
         "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),
-        "y": alt.Y("power:Q", title="Chance to find it", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        "y": alt.Y("power:Q", title="Power", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         "color": alt.Color(
             "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
         ),

@@ -1,4 +1,4 @@
-"""Picture: what a number of annotations buys."""
+"""Figure: decisions by number of annotations."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots.choice import of_aspect, titled
 from custodes.plots.drawable import drawable
 
-MEASURES = {"correct": "Share of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
-ALONE = "people alone"
+MEASURES = {"correct": "Proportion of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
+ALONE = "human ratings alone"
 HEIGHT = 200
 
 
 def budget_curve(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Annotations spent against the share of pairs decided correctly and, below, against the KLD.
+    """Proportion of correctly decided pairs and, below, KLD, by number of annotations.
 
     A line for each metric, estimator and stopping rule; a point per round, the mean over replications. Estimators of
     the margin alone have no KLD.
@@ -58,11 +58,11 @@ def budget_curve(
     rows, aspect = of_aspect(result.curve, aspect, who="budget_curve")
     data, lines = theme.inline(rows), line_names(rows)
     chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
-    return theme.themed(chart, dark=dark, title=titled("What annotations buy", aspect))
+    return theme.themed(chart, dark=dark, title=titled("Decisions by number of annotations", aspect))
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
-    """What the lines of `Protocol.curve` are called: metric, estimator and stopping rule."""
+    """Labels of the lines of `Protocol.curve`: metric, estimator and stopping rule."""
     who = pl.col("metric").replace(NONE, ALONE)
     return (
         rows.select(pl.format("{} · {} · {}", who, "estimator", "stopping").unique(maintain_order=True))
@@ -72,14 +72,15 @@ def line_names(rows: pl.DataFrame) -> list[str]:
 
 
 def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
-    """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; one line needs no legend."""
+    """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; a single line has no
+    legend."""
     name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
     lines = drawable(lines)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
     style: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
     encoding = {
-        "x": alt.X("annotations:Q", title="Annotations in all", scale=alt.Scale(zero=True)),
+        "x": alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
         "y": alt.Y(
             f"{measure}:Q",
             title=MEASURES[measure],
@@ -93,7 +94,7 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
         alt.Tooltip("line:N"),
         alt.Tooltip("round:Q"),
         alt.Tooltip("annotations:Q", format=".0f"),
-        alt.Tooltip("share:Q", format=".1%", title="share of all annotations"),
+        alt.Tooltip("share:Q", format=".1%", title="proportion of all annotations"),
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
     line = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})

@@ -1,4 +1,4 @@
-"""Picture: the ranking graph of people beside that of a metric; of many systems, a table of all pairs."""
+"""Figure: ranking graphs of human ratings and of a metric; for many systems, a table of all pairs."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ GRAPH_SCHEMA = {
     **dict.fromkeys(("x", "y", "step"), pl.Float64),
 }
 READINGS = {
-    "agree": "people agree or this is people's graph",
-    "insert": "people see no difference",
-    "invert": "people say the opposite",
+    "agree": "same decision by human ratings",
+    "insert": "no difference by human ratings",
+    "invert": "opposite by human ratings",
 }
 GRAPH_UP_TO = 12
-"""With more systems the lines of a graph cannot be followed: every pair has a cell of a table instead."""
+"""Maximum number of systems in a graph; with more, a table has a cell for each pair."""
 
 TABLE_SCHEMA = dict.fromkeys(("aspect", "rater", "system_a", "system_b", "decision", "reading"), pl.String) | {
     "place_a": pl.Int64,
     "place_b": pl.Int64,
 }
-SAME = "the same as people"
+SAME = "same as human ratings"
 COLOURS = {"agree": theme.BLUE, "insert": theme.ORANGE, "invert": theme.VERMILION, "omit": theme.GREY}
 SAYS = {
     "agree": SAME,
     "insert": READINGS["insert"],
     "invert": READINGS["invert"],
-    "omit": "people see a difference",
+    "omit": "difference by human ratings only",
 }
 CELL, NAME = 17, 100
-"""Pixels of a cell of the table, and of the longest name beside it."""
+"""Width of a table cell, and maximum width of a label, in pixels."""
 
 STAGGER_OVER = 4
-"""Layers with more nodes alternate in height, so that labels do not run into each other."""
+"""Nodes in a layer above which their heights alternate, so that labels do not overlap."""
 
 
 def ranking_graphs(
     result: Ranking, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Who significantly beats whom, by people (left) and by a metric (right); winners on top, implied edges left out.
+    """Significant differences between systems by human ratings (left) and by a metric (right); winners on top, implied
+    edges omitted.
 
     Systems that beat each other in a circle share a node (`A ~ B`); a system that beats and loses to nobody stands in
     the middle. Edges of the metric that people do not share are dashed. More than 12 systems make a table instead, the
@@ -99,17 +100,18 @@ def ranking_graphs(
         panels.append(
             (table(of_rater) if many else picture(of_rater).properties(width=(width - 30) // 2)).properties(title=title)
         )
-    return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Who beats whom", aspect))
+    return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Significant differences", aspect))
 
 
 def crowded(decisions: pl.DataFrame) -> bool:
-    """Are there so many systems that a table of pairs is read more easily than a graph?"""
+    """Whether there are too many systems for a graph, so that a table of pairs is easier to read."""
     return pl.concat([decisions["system_a"], decisions["system_b"]]).n_unique() > GRAPH_UP_TO
 
 
 def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Every decision of every rater from `Ranking.decisions`, what people say of the pair, and where both systems
-    stand: by wins less losses among people, then by name."""
+    """Decisions of every rater from `Ranking.decisions`, with the human decision and the positions of both systems: by
+    wins minus losses by human ratings, then by name.
+    """
     parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
     for (aspect,), frame in decisions.group_by("aspect", maintain_order=True):
         people = frame.filter(rater=HUMAN)
@@ -147,7 +149,7 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def table(data: Any) -> Any:
-    """Rows of `table_rows` of one rater; each is shown from both sides."""
+    """Rows of `table_rows` of one rater; each is shown in both directions."""
     turned = "datum.side === 'system_b'"
     plus = f"'{DECISION[1]}'"
     base = (
@@ -197,14 +199,14 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _beats(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
-    """The systems, and (systems, systems): whether one significantly beats the other."""
+    """The systems, and (systems, systems): whether the row is significantly better than the column."""
     won, lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
     systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), won, lost)
     return systems, beats == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
-    """What the columns of `GRAPH_SCHEMA` after the first two hold."""
+    """Values of the columns of `GRAPH_SCHEMA` after the first two."""
     names, members, between, edges = ranking_graph(systems, beats)
     layout = layered(between, edges)
     half = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)

@@ -1,4 +1,4 @@
-"""Pictures of rates: each system by judge and annotators, error rates by slice, ROC, reliability and label matrix."""
+"""Figures of rates: each system by judge and annotators, error rates by slice, ROC, reliability and label matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rates(
     ----------
     result : Rates
     aspect : str, optional
-        The aspect to draw; needed where there are several.
+        Aspect of the figure; needed if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -57,7 +57,7 @@ def rates(
 
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Rates.rates`, a row for each source of the rate, with the name of metric, system and label in `row`."""
+    """Rows of `Rates.rates`, one for each source of the rate; `row` has metric, system and label."""
     several = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
     name = pl.concat_str(several, separator=", ").alias("row")
     parts = [
@@ -108,7 +108,7 @@ def error_rates_by_slice(
     Parameters
     ----------
     result : Rates
-        Made with `by`.
+        Computed with `by`.
     metric : str
     aspect : str, optional
     width : int, default 455

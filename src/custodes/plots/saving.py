@@ -1,4 +1,4 @@
-"""Charts as files and in notebooks, drawn on this machine without a browser and without a network."""
+"""Export of figures to files, without a browser and without a network."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
 
 
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
-    """Write a chart (or its Vega-Lite specification) as .svg, .pdf, .png, .html (self-contained) or .json.
+    """Write a chart (or its Vega-Lite specification) atomically as .svg, .pdf, .png, .html (self-contained) or .json.
 
-    The file is written whole or not at all.
+
+    Raises `OptionError` for another suffix and if the path cannot be written.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
 
 def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """The content of a file of one of `FORMATS`."""
+    """Content of a file in one of `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
@@ -97,7 +98,7 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
 
 
 def _page(spec: Mapping[str, Any]) -> str:
-    # No letter of a label can end the script that holds it: JSON writes < as an escape.
+    # No label can close the script element that contains it: JSON writes < as an escape.
     return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script())
 
 
@@ -115,17 +116,17 @@ def _bundle() -> str:
 
 
 def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """The same chart with a display that needs no network; copies of it keep that display."""
+    """The same chart with a display that needs no network, which its copies keep."""
     if not isinstance(chart, _Offline):
         object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
     return chart
 
 
 class _Offline:
-    """The display of a chart in a notebook."""
+    """Notebook display of a chart."""
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
-        """SVG, unless the user has chosen a renderer of Altair."""
+        """SVG, unless the user has selected a renderer of Altair."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
         return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
@@ -137,7 +138,7 @@ def _class(name: str) -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """A class by its name, as pickle looks it up."""
+    """A class by its name, as needed by pickle."""
     if not name.endswith("Chart"):
         raise AttributeError(name)
     return _class(name)

@@ -1,4 +1,4 @@
-"""One look for all pictures: colours that colour-blind readers can tell apart, on light and on dark paper."""
+"""Common theme of all figures: colours for colour-blind readers, on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from custodes.plots.drawable import drawable
 from custodes.plots.saving import offline
 
 PAGE_WIDTH = 455
-"""Text width of an ACL page in points; a saved PDF has 72 of a picture's pixels to the inch."""
+"""Text width of an ACL page in points; a saved PDF has 72 pixels of a figure per inch."""
 COLUMN_WIDTH = 219
-"""Width of one column of it."""
+"""Column width of an ACL page in points."""
 
-# Okabe and Ito (2008), without black and yellow, which vanish on one of the two backgrounds.
+# Okabe and Ito (2008), without black and yellow, which are invisible on one of the two backgrounds.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 GREY = "#8A8F98"
 
 DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
-"""Blue for against, orange for in favour, nothing at 0: transparent, so that it is right on any background."""
+"""Blue for negative, orange for positive, transparent at 0, so that it fits any background."""
 DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
 TEXT = 12
-"""Pixels of the smallest text in a picture."""
+"""Smallest font size of a figure in pixels."""
 
 ROW = 18
-"""Pixels of a row of labels: as tight as the text allows, so that 72 metrics fit a tall page."""
+"""Height of a row of labels in pixels: as small as the text allows, so that 72 metrics fit on a page."""
 
 WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
-"""Intervals are drawn in full colour: blue at six tenths is lost on dark paper (2 to 1, where 3 to 1 can be seen)."""
+"""Opacity of intervals: at 0.6 blue has a contrast of 2 to 1 on a dark background, less than the visible 3 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ink:
-    """Colours of everything that is not data."""
+    """Colours of everything except data."""
 
     paper: str
     text: str
@@ -56,11 +56,11 @@ PAGE_INK = Ink(
     rule="var(--rule)",
     font="system-ui, sans-serif",
 )
-"""For the report: the page's own colours, which change with light, dark and print."""
+"""Colours of the report: those of the page, which change with light, dark and print mode."""
 
 
 def config(ink: Ink) -> dict[str, Any]:
-    """The Vega-Lite configuration of every picture."""
+    """Vega-Lite configuration of every figure."""
     return {
         "background": ink.paper,
         "font": ink.font,
@@ -95,25 +95,25 @@ def config(ink: Ink) -> dict[str, Any]:
 
 
 def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
-    """The chart with the look and a title; what every public picture returns."""
+    """The chart with the theme and a title; the result of every public figure."""
     properties = {"title": drawable(title)} if title else {}
     return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
 
 
 def inline(frame: pl.DataFrame) -> alt.Data:
-    """Rows inside the chart, so that the file is whole."""
+    """Rows embedded in the chart, so that the file is self-contained."""
     return alt.Data(values=drawable(frame.to_dicts()))  # type: ignore[no-untyped-call]
 
 
 def p_told(field: str) -> str:
-    """The expression that writes a p-value as `wording.p_value` does."""
+    """Expression that formats a p-value like `wording.p_value`."""
     value = f"datum.{field}"
     formatted = f"replace(format({value}, '.3f'), /^0/, '')"
     return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted}"
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:
-    """What a mark says of itself: columns of a declared table by their labels, an estimate with its interval."""
+    """Tooltips: columns of a declared table by their labels, an estimate with its interval."""
     return [
         alt.Tooltip(
             f"{name}:{'Q' if column.is_number else 'N'}",
@@ -126,7 +126,7 @@ def tips(table: Table, *names: str) -> list[alt.Tooltip]:
 
 
 def names_above(*, angle: int, limit: int) -> Any:
-    """The axis of a matrix of systems: every name, above it."""
+    """Axis above a matrix of systems, with all labels."""
     return alt.Axis(
         orient="top",
         labelAngle=angle,

@@ -1,4 +1,4 @@
-"""One self-contained HTML page that tells what a study says; see `report`."""
+"""Report of a study: one self-contained HTML page; see `report`."""
 
 from custodes.reporting.assembly import Report, report
 

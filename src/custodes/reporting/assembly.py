@@ -1,4 +1,4 @@
-"""Asks every question of a study and tells the answers in one HTML page."""
+"""Report: answers of all questions of a study in one HTML page."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ from custodes.reporting.sections import SECTIONS
 from custodes.reporting.sections.rates import RATES
 
 SECTION_PROGRESS = "sections"
-"""What the progress of a report over its sections is called."""
+"""Label of the progress bar over the sections."""
 STATISTICS = (CHOOSING, ORDERING)
-"""What pictures of agreement show when they are saved."""
+"""Statistic in the saved figures of agreement."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
-    """`results` by question; `verdict` in plain words; `html`, the whole page, made when it is first looked at. See
-    `report`."""
+    """`results` by question; `verdict`: the summary in sentences; `html`: the whole page, created on first access. See
+    `report`.
+    """
 
     results: Mapping[str, Result]
     verdict: Verdict
@@ -51,7 +52,7 @@ class Report:
 
     @cached_property
     def html(self) -> str:
-        """The whole page, which needs nothing else."""
+        """The whole page, self-contained."""
         return page(self.context.carried(), self.verdict, self.sections, title=self.title)
 
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -63,11 +64,11 @@ class Report:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values: the verdict's lines, then each result."""
+        """All results as plain values: the lines of the verdict, then each result."""
         return self.told_whole() | {question: result.to_dict() for question, result in self.results.items()}
 
     def told_whole(self) -> dict[str, Any]:
-        """The same with tables as frames."""
+        """The same as `to_dict`, with tables as frames."""
         return {
             "question": "report",
             "verdict": list(self.verdict.lines()),
@@ -82,7 +83,7 @@ class Report:
         return str(self.verdict)
 
     def _repr_html_(self) -> str:
-        """HTML for a notebook: the verdict, then each result to open."""
+        """HTML for a notebook: the verdict, then each result to unfold."""
         parts = (
             f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
             for question, result in self.results.items()
@@ -90,11 +91,11 @@ class Report:
         return "\n".join([self.verdict._repr_html_(), *parts])
 
     def save(self, path: str | Path) -> Path:
-        """Write the page, whole or not at all; raises `OptionError` where it cannot be written."""
+        """Write the page atomically; raises `OptionError` if it cannot be written."""
         return write_atomically(path, self.html)
 
     def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
-        """Write the pictures of the page to a folder: of every aspect, for its best metric where one is chosen.
+        """Save the figures of the page in a folder: for every aspect, with its best metric where a metric is selected.
 
         `format` is one of svg, pdf, png, html, json. Raises `OptionError` for another one or an unwritable folder.
         """
@@ -104,7 +105,7 @@ class Report:
         return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
-        """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
+        """Figures by their selection, each once: figures independent of the aspect are not repeated."""
         context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.drawn(context)[0]:
@@ -141,7 +142,7 @@ def report(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Report:
-    """Everything this library says of a study, in one HTML page that needs nothing else.
+    """Answers to all questions of a study in one self-contained HTML page.
 
     Notes
     -----
@@ -174,7 +175,7 @@ def report(
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
         first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
-        if first in context.absent:  # no page makes sense without it
+        if first in context.absent:  # the page needs this answer
             raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
     verdict = verdict_of(context.results)
     verdict = replace(verdict, provenance=replace(context.results[first].provenance, question="verdict"))
@@ -183,14 +184,13 @@ def report(
 
 
 LONGEST = 150
-"""Bytes of a name: systems take 255, and some add to it."""
+"""Maximum length of a name in bytes: file systems allow 255, and some programs append to it."""
 
 
 def file_names(labels: Sequence[str]) -> list[str]:
-    """A name for each label that any system takes as a file's: letters, digits, `-`, `_` and `.`, not too long.
+    """A file name for each label that is valid on any system: letters, digits, `-`, `_` and `.`, of limited length.
 
-    Where it would be cut, or would be that of another label on a system that takes small and capital letters for the
-    same, it ends in a digest of the label.
+    A truncated name, or one equal to another on a file system that ignores case, ends in a digest of the label.
 
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']

@@ -1,4 +1,4 @@
-"""The page: sections in their order, their pictures' specifications, the tables, style and script in one file."""
+"""HTML page: sections in order, specifications of figures, tables, style and script in one file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def study_summary(context: Context) -> str:
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
-    """The first sentence of the verdict on the subject of a section, of each aspect."""
+    """First sentence of the verdict on the topic of a section, for each aspect."""
     if section.question in context.absent:
         return []
     rows = [row for row in sentences if row["kind"] == section.finding and row["aspect"] in context.aspects]
@@ -34,7 +34,7 @@ def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context:
 
 
 def _slices(section: Section, context: Context) -> str:
-    """The table of slices of a question that has any."""
+    """Table of slices of a question, if it has any."""
     name = f"{section.question}.slices"
     result = context.results.get(section.question)
     if result is None or "slices" not in result.declared() or context.table(name).is_empty():
@@ -46,7 +46,7 @@ def _slices(section: Section, context: Context) -> str:
 
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
-    """The whole HTML page, by default with the name of the study as its title."""
+    """The whole HTML page; the default title is the name of the study."""
     drawn = [(section, *section.drawn(context)) for section in sections]
     table_names = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {

@@ -1,4 +1,4 @@
-"""Page limits: of tables that no browser would open whole, the leading systems by pair and the leading metrics."""
+"""Limits on the tables of a page, so that browsers can open it: the leading systems by pair, the leading metrics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
 
 METRICS = 100
-"""So many metrics stand in a page: five thousand comparisons with each other of every statistic and aspect."""
+"""Maximum number of metrics in a page: about five thousand comparisons for each statistic and aspect."""
 PAIRS = 30_000
-"""About so many rows of pairs of systems, times metrics, times aspects, are of use and opened in a second."""
+"""Approximate maximum number of rows (pairs of systems, times metrics, times aspects) that a browser opens in a
+second."""
 FEWEST, MOST = 10, 60
-"""Systems whose pairs a page shows, however many metrics there are, and however few: a map of 60 has 3,540 cells."""
+"""Limits on the number of systems with pairs in a page, for any number of metrics; a map of 60 has 3,540 cells."""
 
 ONE = ("metric", "rater")
 TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))
@@ -27,8 +28,9 @@ PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 
 @dataclass(frozen=True, kw_only=True)
 class PageLimits:
-    """The leading ones of all `systems` and `metrics`, in their order; `without` are names of metrics left out, as they
-    stand in tables."""
+    """The leading ones of all `systems` and `metrics`, in their order; `without`: names of omitted metrics, as in
+    tables.
+    """
 
     systems: tuple[str, ...]
     n_systems: int
@@ -38,7 +40,7 @@ class PageLimits:
 
     @classmethod
     def of(cls, results: Mapping[str, Result]) -> PageLimits:
-        """What a page of these results carries; leading are systems by people, and metrics by their agreement."""
+        """Limits of a page with these results; leading are systems by human ratings, and metrics by their agreement."""
         metrics = _leading(results, "agreement", "standing", "metric")
         systems = _leading(results, "leaderboard", "systems", "system")
         aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
@@ -55,16 +57,16 @@ class PageLimits:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether nothing is omitted."""
         return len(self.systems) == self.n_systems and not self.without
 
     def result(self, result: Result) -> Result:
-        """A result with the rows that the page carries."""
+        """A result with only the rows of the page."""
         tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
         return result if self.everything else replace(result, **tables)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a table that the page carries."""
+        """The rows of a table that are in the page."""
         keep = pl.lit(True)
         for first, second in PAIR_OF_SYSTEMS:
             if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
@@ -75,7 +77,7 @@ class PageLimits:
         return table.filter(keep)
 
     def told(self) -> str:
-        """What is left out, and where it is; nothing where all is here."""
+        """Sentence on the omitted rows and where to find them; '' if nothing is omitted."""
         parts = []
         if len(self.systems) < self.n_systems:
             parts.append(f"pairs of the {len(self.systems)} leading of {self.n_systems} systems")
@@ -90,7 +92,7 @@ class PageLimits:
 
 
 def _leading(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
-    """Labels by the best place that they have in any aspect."""
+    """Labels ordered by their best rank in any aspect."""
     if question not in results:
         return ()
     rows = results[question].to_frame(table)
@@ -103,6 +105,6 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
 
 
 def _most(n_systems: int, times: int) -> int:
-    """Systems whose pairs, so many times, are not too many rows."""
+    """Number of systems for which pairs, times `times`, do not exceed the maximum number of rows."""
     fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
     return min(n_systems, fitting)

@@ -1,4 +1,4 @@
-"""What a section of the report is made of: how its question is asked, its pictures, its tables, and its prose."""
+"""Sections of the report: question, figures, tables and text."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from custodes.reporting.page_limits import PageLimits
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-ONE_SIDED = "sides of a pair are compared here (people always prefer the same one, or it is declared), and not systems."
+ONE_SIDED = "sides of a pair are compared here (annotators always prefer the same one, or it is declared), not systems."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A picture that the page draws from its tables.
+    """A figure drawn by the page from its tables.
 
-    `spec` is Vega-Lite without data, in which the texts `{statistic}` and `{metric}` stand for the reader's choice;
-    `table` and `where` say which rows it shows: column to the name of a reader's choice (`{aspect}`), or to a literal
-    value. `fields` renames columns and may hold `{statistic}`. Distinct values of the columns `lines` make the lines of
-    a picture as wide as the page. One of the `opening` stands below the verdict and not in its section.
+    `spec`: Vega-Lite without data; the texts `{statistic}` and `{metric}` are replaced by the reader's selection.
+    `table` and `where`: the rows, as a mapping from columns to a selection (`{aspect}`) or to a literal value. `fields`
+    renames columns and can contain `{statistic}`. Distinct values of the columns `lines` are the lines of a figure at
+    page width. `opening`: the figure is displayed below the verdict, not in its section.
+
     """
 
     id: str
@@ -50,7 +51,7 @@ class Figure:
     opening: bool = False
 
     def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
-        """The picture with its rows, as the page shows it for a choice; None where there is nothing to draw."""
+        """The figure with its rows for a selection; None without rows."""
 
         def filled(text: str) -> str:
             return text.format_map(choice)
@@ -82,9 +83,9 @@ def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenTable:
-    """A table too long to show whole: the page shows the rows that fit the reader's choices.
+    """A long table of which the page displays the rows of the reader's selection.
 
-    `columns` are shown; by default the essential ones of the table as it is declared.
+    `columns`: displayed columns; default: the essential ones of the declared table.
     """
 
     id: str
@@ -96,11 +97,12 @@ class ChosenTable:
 
 @dataclass(kw_only=True)
 class Context:
-    """What sections are made from: a study and the answers to what is asked of it, each asked once.
+    """Input of the sections: a study and the results of its questions, each computed once.
 
-    `options` are those of the report, which reach every question that has an argument of their name; `best` is the
-    best metric of each aspect, `extra` holds tables beyond those of results, `absent` says why a question was not
-    answered, `left_out` which rows are not carried here, of how many there are in `whole` (None: this is all).
+    `options`: options of the report, passed to every question with an argument of the same name; `best`: the best
+    metric of each aspect; `extra`: tables besides those of results; `absent`: reasons of unanswered questions;
+    `left_out`: rows omitted here, of those in `whole` (None: nothing is omitted).
+
     """
 
     study: Study
@@ -112,14 +114,14 @@ class Context:
     whole: Context | None = None
 
     def ask(self, question: Callable[..., Any], **more: Any) -> Any:
-        """The answer of this study to a question, with the options of the report that it knows."""
+        """Result of a question for this study, with the applicable options of the report."""
         parameters = inspect.signature(question).parameters
         return question(
             self.study, **{name: value for name, value in self.options.items() if name in parameters} | more
         )
 
     def carried(self) -> Context:
-        """The same with the rows of tables that a page carries."""
+        """A copy with only the table rows of the page."""
         part = PageLimits.of(self.results)
         results = {question: part.result(result) for question, result in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
@@ -133,25 +135,25 @@ class Context:
         return self.results[question].to_frame(table)
 
     def declared(self, name: str) -> Table:
-        """How a table is declared, by its full name."""
+        """Declaration of a table by its full name."""
         question, _, table = name.partition(".")
         return self.results[question].declared()[table]
 
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
-        """The notes of a result, of rules that begin like one of these (none: of all), with their aspect."""
+        """Notes of a result with their aspect, for rules that begin with one of these (none: all rules)."""
         all_notes = self.results[question].notes
         return [(note.aspect or None, note.message) for note in all_notes if not rules or note.rule.startswith(rules)]
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that people rated."""
+        """The aspects of the human ratings."""
         first = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
         of = {"agreement": "agreement.metrics", "leaderboard": "leaderboard.systems", "rates": "rates.rates"}[first]
         return tuple(self.table(of)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, in the order of the study; none where people are alone."""
+        """The metrics, in the order of the study; none in a study with annotators only."""
         of = next((name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), "")
         if of or self.has_people:
             return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
@@ -164,7 +166,7 @@ class Context:
 
     @cached_property
     def best(self) -> dict[str, str]:
-        """The metric of each aspect that agrees best with people, where there are any."""
+        """The metric of each aspect with the best agreement with human ratings, if there are metrics."""
         if "agreement" not in self.results:
             return {}
         first = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
@@ -172,12 +174,12 @@ class Context:
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:
-        """The best metrics of each aspect, which are not told apart."""
+        """The best metrics of each aspect that do not differ significantly."""
         agreed: Any = self.results["agreement"]
         return leaders(agreed)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
-        """What a reader would have chosen to see this: the first pair of systems, all pairs of a correction."""
+        """The initial selection of a page: the first pair of systems, all pairs of a correction."""
         of = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         rows = self.table(next(name for name in of if name.split(".")[0] in self.results)).head(1).to_dicts()
         pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
@@ -185,27 +187,29 @@ class Context:
 
     @property
     def one_sided(self) -> list[str]:
-        """Aspects where sides and not systems are compared: people always prefer the same, or it is declared."""
+        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or it is
+        declared."""
         rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
 
 def nothing(context: Context) -> Sequence[Any]:
-    """No pictures, or no tables."""
+    """No figures, or no tables."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One section, named after its question (or '' for none): `ask` answers it, `figures` and `tables` are what the
-    page draws in it, `build` gives what its template `QUESTION.html` needs beyond those; a section with a `text` needs
-    no template: the page shows the text, the pictures, and the `table` that it builds.
+    """A section, named after its question (or ''): `ask` computes the result, `figures` and `tables` are drawn by the
+    page, `build` returns the other values of its template `QUESTION.html`. A section with a `text` needs no template:
+    the page displays the text, the figures, and the `table` that it builds.
 
-    `finding`: the kind of the sentences of the verdict, of which the first opens the section.
+    `finding`: type of the verdict sentences, of which the first opens the section.
 
-    `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides. `alone`: it stands
-    in the page of a study without metrics, too; where it has `labels`, in that of a study of labels; where it is
-    `of_metrics`, in that of a study without human ratings.
+    `extra` computes tables used only by figures. `compares_systems`: the section does not apply to sides. `alone`: it
+    is also in the page of a study without metrics; `labels`: in that of a study of labels; `of_metrics`: in that of a
+    study without human ratings.
+
     """
 
     question: str
@@ -224,7 +228,7 @@ class Section:
     of_metrics: bool = False
 
     def answer(self, context: Context) -> None:
-        """Ask the question, or keep why it cannot be answered; raises where no page makes sense without it."""
+        """Compute the result, or store the reason why not; raises an error if the page needs it."""
         if self.ask is None:
             return
         try:
@@ -239,16 +243,16 @@ class Section:
             context.extra |= self.extra(context) if self.extra else {}
 
     def drawn(self, context: Context) -> tuple[Sequence[Figure], Sequence[ChosenTable]]:
-        """The pictures and tables of chosen rows, none of a question without an answer."""
+        """Figures and tables with the reader's selection; none for an unanswered question."""
         if self.question in context.absent:
             return (), ()
         from altair.utils.schemapi import debug_mode
 
-        with debug_mode(False):  # no validation of every part: the same drawings are validated where they are pictures
+        with debug_mode(False):  # the same charts are validated when they are saved as figures
             return self.figures(context), self.tables(context)
 
     def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
-        """Prose, with the pictures and tables that are `drawn`."""
+        """Text, with the figures and tables of `drawn`."""
         if self.question in context.absent:
             return render("absent.html", reason=context.absent[self.question])
         result = context.results.get(self.question)
@@ -265,7 +269,7 @@ class Section:
 
 @cache
 def environment() -> Any:
-    """Templates with everything escaped."""
+    """Template environment with autoescaping."""
     import jinja2
 
     jinja = jinja2.Environment(
@@ -280,12 +284,12 @@ def environment() -> Any:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of `templates/` filled in."""
+    """A rendered template of `templates/`."""
     return str(environment().get_template(template).render(**values))
 
 
 def spec_of(chart: Any) -> dict[str, Any]:
-    """A drawing without data as a specification; the page gives rows, colours and width."""
+    """Specification of a chart without data; the page sets rows, colours and width."""
     spec: dict[str, Any] = chart.to_dict(validate=False)
     for name in ("$schema", "config"):
         spec.pop(name, None)
@@ -293,5 +297,5 @@ def spec_of(chart: Any) -> dict[str, Any]:
 
 
 def empty_rows() -> Any:
-    """The place where the page puts the rows."""
+    """Placeholder for the rows."""
     return alt.NamedData(name="rows")

@@ -1,4 +1,4 @@
-"""Tables in the page: short ones written out, all of them embedded as compact columns."""
+"""Tables of the page: short ones as HTML, all of them as compact columns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_rang
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
-"""Significant digits of embedded numbers: more than any interval here supports."""
+"""Significant digits of embedded numbers: more than the precision of any interval."""
 
 LEAST_DIGITS = 2
-"""Digits behind the point of a column without intervals."""
+"""Decimals of a column without intervals."""
 
 LEVEL = 6
-"""Of deflate: level 9 takes three times as long for one hundredth less."""
+"""Compression level of deflate: level 9 takes three times as long for 1 % less."""
 
 SHOWN: Mapping[Kind, str] = {
     "count": "int",
@@ -34,7 +34,7 @@ SHOWN: Mapping[Kind, str] = {
     "score": "number",
     "p": "p",
 }
-"""How the page shows a kind of value: text, unless it is a number."""
+"""Format of a column type in the page: text, except for numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def table_html(
     notes: Iterable[tuple[str | None, str]] = (),
     by: str | None = "aspect",
 ) -> str:
-    """A frame as a table, written out; the page shows the rows of one aspect at a time, which the column `by` names
-    (None: all rows). `notes` have the aspect that they speak of (None: all)."""
+    """A frame as an HTML table; the page displays the rows of one aspect at a time, given by the column `by` (None: all
+    rows). `notes` are displayed with their aspect (None: with every aspect).
+    """
     digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
     rows = [
         {
@@ -67,14 +68,14 @@ def table_html(
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
-    """The essential columns of a declared table, less those that have one value for a reader's choice, or none."""
+    """Essential columns of a declared table, without those fixed by the selection and those without values."""
     columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
     columns_shown = columns_with_values(columns, context.table(table))
     return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
-    """Those of the columns where a frame says anything."""
+    """Columns with at least one value in a frame."""
     values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
         name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
@@ -102,12 +103,12 @@ def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
 
 
 def _whole(value: float | None, *, digits: int = 0) -> str:
-    """A whole number, its thousands apart, whatever the `digits`."""
+    """A whole number with thousands separators; `digits` is ignored."""
     return UNDEFINED if value is None else f"{value:,}".replace(",", "\u202f")
 
 
 def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Columns as the page's script and templates take them."""
+    """Columns in the form used by the page's script and templates."""
     return [
         {
             "field": column.name,
@@ -140,14 +141,15 @@ def _column(series: pl.Series) -> Any:
 
 
 def _short(values: pl.Series) -> pl.Series:
-    """Numbers of few digits; null where there is none."""
+    """Numbers with few digits; null for missing values."""
     finite = pl.select(pl.when(values.is_finite()).then(values)).to_series()
     return finite.round_sig_figs(DIGITS)
 
 
 def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
-    """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, and nothing in it
-    can end the element it stands in. One table at a time, so that the values of all are never objects at once."""
+    """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, without characters
+    that could close its HTML element. Tables are converted one at a time to limit memory.
+    """
     deflate = zlib.compressobj(LEVEL)
     chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
     for place, (name, frame) in enumerate(tables):

@@ -1,1 +1,1 @@
-"""Scores of texts: what a metric is, which there are, and how they are run."""
+"""Scores of texts: definition, list and execution of metrics."""

@@ -1,4 +1,4 @@
-"""A computation that raters share: what one value is computed from, its key in the cache, and scores by each rule."""
+"""Computation shared by raters: inputs of each value, its cache key, and scores by each reference rule."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Sco
 from custodes.stats.arrays import Floats
 
 Mode = Literal["all", "first", "alone"]
-"""References that a metric is given: all, the first, or one at a time as if it were the only one."""
+"""References given to a metric: all, the first, or each alone."""
 
 FORMAT = b"custodes 1\n"
-"""Version of the keys; another one where what they are computed from changes."""
+"""Version of the cache keys; increased if the inputs of a value change."""
 
 ADDRESSES = ("http://", "https://", "data:")
-"""Beginnings of an image that is not a file: its address stands for it."""
+"""Prefixes of an image address, which stands for the image instead of a file."""
 
 CALL = 8
-"""Batches in one call of a metric. Their scores are stored together, so a run that is killed loses at most these."""
+"""Batches in one call of a metric. Their scores are stored at its end, so an interrupted run loses at most these."""
 
 SHORTEST = 1e-9
-"""Least CPU seconds of a call: the clock may not have moved."""
+"""Minimum CPU seconds of a call, because the clock may not have advanced."""
 
 NO_NUMBER = "the metric returned no number"
 
 
 class ShownItem(NamedTuple):
-    """An item as a metric is given it: with some of its references, and a digest of all that the metric needs of it."""
+    """An item with the references given to a metric, and a digest of all its inputs."""
 
     number: int
     references: Sequence[str]
@@ -49,8 +49,9 @@ class ShownItem(NamedTuple):
 
 
 class RuleScores(NamedTuple):
-    """Scores of outputs (or systems), NaN where there is none, the reason for that, CPU seconds, and whether a text was
-    cut to fit."""
+    """Scores of outputs (or systems), NaN if missing, the reasons of missing ones, CPU seconds, and whether a text was
+    truncated.
+    """
 
     scores: Floats
     why: list[str]
@@ -59,7 +60,7 @@ class RuleScores(NamedTuple):
 
 
 class Digests:
-    """SHA-256 of outputs and of what metrics need of items, each computed once."""
+    """SHA-256 of outputs and of the inputs of items, each computed once."""
 
     def __init__(self, texts: MetricInputs) -> None:
         self._texts = texts
@@ -67,7 +68,7 @@ class Digests:
         self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
 
     def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Digest of what a metric with these needs is given of an item."""
+        """Digest of the inputs of an item for a metric with these needs."""
         texts = self._texts
         parts = (
             list(references) if "references" in needs else [],
@@ -89,7 +90,7 @@ def _image_digest(path: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Computation:
-    """Values of one metric for outputs, or for systems over all their outputs. `used` are positions of outputs."""
+    """Values of one metric for outputs, or for systems over all their outputs. `used`: positions of the outputs."""
 
     scorer: Scorer
     mode: Mode
@@ -99,8 +100,9 @@ class Computation:
 
     @cached_property
     def units(self) -> list[list[tuple[int, ShownItem]]]:
-        """What each value is computed from: an output with its item, once for each set of references that the metric is
-        given; or all outputs of a system, in an order that depends on the texts alone."""
+        """Inputs of each value: an output with its item, once for each set of references; or all outputs of a system,
+        in an order determined by the texts.
+        """
         texts = self.corpus.texts
         items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
         pairs = [(output, item) for output in self.used for item in items[int(texts.item[output])]]
@@ -121,7 +123,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The key of each unit in the cache: a hash of all that could change its values, and of nothing else."""
+        """Cache key of each unit: a hash of everything that can change its values, and of nothing else."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
         whole = sorted(chain(*parts)) if traits.whole else []
@@ -131,12 +133,12 @@ class Computation:
 
     @property
     def _per_reference(self) -> bool:
-        """Whether the metric gives a value for each reference."""
+        """Whether the metric returns a value for each reference."""
         traits = self.scorer.traits
         return bool(traits.rules) and "all" not in traits.rules and not traits.systems
 
     def find(self, stored: Cache) -> dict[str, KeptScore]:
-        """Stored values by key; values by the first reference are also taken from those by all references."""
+        """Stored values by key; a value by the first reference is also taken from stored values by all references."""
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             every = replace(self, mode="all").keys
@@ -149,8 +151,9 @@ class Computation:
         return stored_values
 
     def missing(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
-        """Places of units without a value, each key once, in an order that depends on the texts alone; those of an item
-        are neighbours."""
+        """Positions of units without a value, each key once, in an order determined by the texts; those of an item are
+        adjacent.
+        """
         first = {key: place for place, key in reversed([*enumerate(self.keys)])}
         return sorted((place for key, place in first.items() if key not in stored_values), key=self._order)
 
@@ -158,18 +161,19 @@ class Computation:
         return self.units[place][0][1].digest, self.keys[place]
 
     def calls(self, missing: Sequence[int], place: Place) -> list[list[int]]:
-        """The missing units in calls of the metric. Where a value depends on all texts, one call has all units, also
-        those whose values are stored."""
+        """The missing units, grouped by call of the metric. If a value depends on all texts, one call has all units,
+        including those with stored values.
+        """
         if self.scorer.traits.whole:
             return [sorted(range(len(self.units)), key=self._order)] if missing else []
         size = 1 if self.scorer.traits.systems else CALL * place.batch
         return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
 
     def texts(self, call: Sequence[int]) -> MetricInputs:
-        """What the metric is given in a call: what it needs, and nothing else."""
+        """Inputs of the metric in a call: only the fields that it needs."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
-        by_number = traits.whole or traits.systems  # there an item that stands twice counts twice
+        by_number = traits.whole or traits.systems  # for these a repeated item counts twice
         items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
         places = {item: place for place, item in enumerate(items)}
         return MetricInputs(
@@ -183,7 +187,7 @@ class Computation:
         )
 
     def run(self, call: Sequence[int]) -> list[KeptScore]:
-        """The values of a call, to be stored. Raises InputError where the metric fails or gives something else."""
+        """Values of a call, to be stored. Raises InputError if the metric fails or returns invalid values."""
         result, seconds = timed(self.scorer.score, self.texts(call))
         units, systems = [self.units[place] for place in call], self.scorer.traits.systems
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
@@ -194,7 +198,7 @@ class Computation:
         for row, (place, width) in enumerate(zip(call, widths, strict=True)):
             why = "" if systems else result.why.get(row, "")
             cut = result.truncated is not None and bool(np.any(result.truncated if systems else result.truncated[row]))
-            stored = np.array([np.nan]) if why else values[row, :width] + 0.0  # -0 is 0
+            stored = np.array([np.nan]) if why else values[row, :width] + 0.0  # -0 becomes 0
             share = seconds / sum(map(len, units))
             rows.append(
                 KeptScore(
@@ -209,10 +213,11 @@ class Computation:
         return rows
 
     def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
-        """One score of each used output (or system) by a rule of references.
+        """Score of each used output (or system) by a reference rule.
 
-        An output with a value that is not a number has no score by `best` and `mean`. `first` costs the CPU seconds of
-        its own value, the other rules those of all values.
+        An output with a NaN among its values has no score by `best` and `mean`. `first` counts the CPU seconds of its
+        own value, the other rules those of all values.
+
         """
         rows = [stored_values[key] for key in self.keys]
         outputs = [unit[0][0] for unit in self.units]
@@ -239,19 +244,19 @@ class Computation:
 
 
 def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
-    """The result of a metric, with its CPU seconds here and in other processes; InputError where it fails."""
+    """Result of a metric, with its CPU seconds here and in other processes; InputError if it fails."""
     start = time.process_time()
     try:
         result: Any = score(texts)
         if not isinstance(result, Scored):
             raise TypeError(f"it returned {type(result).__name__}, expected Scored")
-    except Exception as error:  # whatever is wrong with it, the other metrics go on
+    except Exception as error:  # one failing metric does not end the others
         raise InputError(said(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)
 
 
 def _system_values(result: Scored) -> Floats:
-    """The value (1, 1) of one system."""
+    """Value (1, 1) of one system."""
     values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
     if values is None or values.shape != (1,):
         raise InputError(f"it returned {'no scores' if values is None else values.shape} of systems, expected (1,)")
@@ -259,7 +264,7 @@ def _system_values(result: Scored) -> Floats:
 
 
 def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
-    """The values (outputs, references), checked against the number of outputs and of references of each."""
+    """Values (outputs, references), checked against the numbers of outputs and of their references."""
     values = np.asarray(result.values, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
         raise InputError(f"it returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")

@@ -1,4 +1,4 @@
-"""The texts of a study as arrays, and which of them lack what a metric needs."""
+"""Texts of a study as arrays, with the items that lack an input of a metric."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from custodes.scoring.metric import MetricInputs, Need
 from custodes.stats.arrays import Bools
 
 FEW = 5
-"""Outputs that are all right may be so by chance, or by merit, where there are fewer."""
+"""Minimum number of outputs for the note on a system whose outputs are all references: fewer may agree by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """All texts, with the labels of items and systems in the order of the file."""
+    """All texts, with the labels of items and systems in file order."""
 
     texts: MetricInputs
     items: tuple[str, ...]
@@ -28,7 +28,7 @@ class Corpus:
 
     @classmethod
     def of(cls, study: Study) -> Corpus:
-        """The texts of a study; `InputError` where it has none."""
+        """Texts of a study; `InputError` if it has none."""
         if study.outputs is None or study.outputs.texts.is_empty():
             raise InputError(
                 f"{study.name}: no texts to score; give a file of texts: item, outputs {{system: text}}, and source or"
@@ -52,7 +52,7 @@ class Corpus:
         )
 
     def lacking(self, need: Need) -> Bools:
-        """(items,): which have none of it."""
+        """(items,): items without this input."""
         material: dict[Need, Sequence[Sequence[str]]] = {
             "source": self.texts.sources,
             "references": self.texts.references,
@@ -63,14 +63,14 @@ class Corpus:
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
-        """(item, system) of each output that is not there."""
+        """(item, system) of each missing output."""
         there = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
         there[self.texts.item, self.texts.system] = True
         return [(int(item), int(system)) for item, system in np.argwhere(~there)]
 
     @cached_property
     def its_own_reference(self) -> list[str]:
-        """The systems of which every output, of several items, is a reference of its item: those of people, say."""
+        """Systems whose every output, of several items, is a reference of its item, for example human references."""
         texts, others = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
         for text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
             others[system] |= text not in texts.references[item]
@@ -79,7 +79,7 @@ class Corpus:
 
     @cached_property
     def complete(self) -> Bools:
-        """(items,): of which there is an output of every system."""
+        """(items,): items with an output of every system."""
         whole = np.ones(len(self.items), dtype=np.bool_)
         whole[[item for item, _ in self.absent]] = False
         return whole

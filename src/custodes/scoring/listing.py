@@ -1,6 +1,4 @@
-"""Text metrics that can be used, and what is known of each before it is loaded; metrics of other packages are entry
-points of the group `custodes.metrics`, each the place of a `Metric`.
-"""
+"""List of the available metrics and their properties, without loading them."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from custodes.scoring.scripts import workers
 
 @result
 class Listing(Result):
-    """Every metric, and the workers that have a name; see `listing`."""
+    """All metrics, and the named workers; see `listing`."""
 
     BY: ClassVar[str] = ""
 
@@ -49,7 +47,7 @@ class Listing(Result):
 
 
 def listing() -> Listing:
-    """Every metric and worker, ours and those of other packages."""
+    """All metrics and workers, built in or from other packages."""
     metrics = list(known_metrics().values())
     columns = {
         "metric": [metric.name for metric in metrics],
@@ -76,12 +74,12 @@ def listing() -> Listing:
 
 GROUP = "custodes.metrics"
 NAME = re.compile(r"[\w+.-]+")
-"""A name that can be written on a command line: no sign of its grammar, no blank."""
+"""A name allowed on a command line: without spaces and characters of its grammar."""
 
 
 @cache
 def known_metrics() -> dict[str, Metric]:
-    """Every metric by name: ours, then those of other packages."""
+    """All metrics by name: built-in ones, then those of other packages."""
     plugins = plugged(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
         name: replace(plugin.value, load=_signed(plugin.value, plugin.package)) for name, plugin in plugins.items()
@@ -94,7 +92,7 @@ def _check(metric: Metric) -> None:
 
 
 def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
-    """How it is loaded: with the version of its package in the signature, so that another one is scored anew."""
+    """A loader that adds the version of the package to the signature, so that another version is scored again."""
 
     def load(place: Place, **parameters: Any) -> Scorer:
         scorer = _made(metric, place, parameters, f"the package {package} cannot load it")
@@ -104,7 +102,7 @@ def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
 
 
 def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
-    """A metric that is ready; what it refuses names it, and so does `InputError` where its own code fails."""
+    """A loaded metric; its errors name the metric, and an error in its code becomes `InputError`."""
     try:
         return _made(metric, place, parameters, "it cannot be loaded")
     except CustodesError as problem:
@@ -112,7 +110,7 @@ def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -
 
 
 def _made(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
-    """What it loads; a fault of its code is `InputError`."""
+    """A loaded metric; an error in its code becomes `InputError`."""
     try:
         scorer: Any = metric.load(place, **parameters)
         if not isinstance(scorer, Scorer):

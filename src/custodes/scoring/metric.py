@@ -1,4 +1,4 @@
-"""What a metric of texts is: a value that says what it needs and how it is loaded; and what it is given and gives."""
+"""Definition of a text metric: its needs and properties, how it is loaded, its inputs and results."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any, Literal
 from custodes.stats.arrays import Bools, Floats, Ints
 
 Need = Literal["references", "source", "image", "context"]
-"""What of an item a metric needs beside the output."""
+"""Inputs of an item that a metric can need besides the output."""
 
 Rule = Literal["all", "first", "best", "mean"]
-"""What becomes of several references: all are given to the metric at once; or each is scored alone, and the first, the
-best or the mean of these scores is taken. Another rule is another rater: it changes which metric is better."""
+"""Rules for several references: all are given to the metric together; or each is scored alone, and the first, the best
+or the mean of the scores is taken. Each rule is a separate rater, because it changes which metric is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricInputs:
-    """What metrics score: arrays side by side. `item` and `system` (outputs,) are positions of each output's item in
+    """Inputs of a metric as parallel arrays. `item` and `system` (outputs,) are positions of each output's item in
     `sources`, `references`, `images`, `contexts` (items,), and of its system in the names of systems.
 
-    What a metric does not say it needs is empty. Outputs come in parts, each text once and all systems as one, unless
-    the metric looks at the whole or at systems (`Traits`).
+    Fields that a metric does not need are empty. Outputs come in parts, with distinct texts and without regard to
+    systems, unless the score depends on all texts or is one of systems (`Traits`).
+
     """
 
     outputs: Sequence[str]
@@ -36,13 +37,14 @@ class MetricInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """What a metric said.
+    """Result of a metric.
 
-    `values` (outputs, k): where it scores one reference at a time (no rule "all"), a column for each reference of the
-    item, NaN behind the last; else one column. `why`: position of an output to the reason why it has no score.
-    `truncated` (outputs,): whether a text was cut to fit the model. `systems` (systems,): scores of systems over all
-    items at once, where these are not the mean (BLEU of a corpus); `values` has no column then. `seconds`: CPU time in
-    other processes, or earlier, for another metric that shares what it made.
+    `values` (outputs, k): one column for each reference of the item if the metric scores one reference at a time (no
+    rule "all"), NaN after the last; else one column. `why`: reason of a missing score by output position. `truncated`
+    (outputs,): whether a text was truncated to fit the model. `systems` (systems,): scores of systems over all items if
+    these are not means (corpus BLEU); `values` then has no column. `seconds`: CPU time in other processes, or spent
+    earlier for another metric that shares results.
+
     """
 
     values: Floats
@@ -54,12 +56,13 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What is known of a metric's scores.
+    """Properties of a metric's scores.
 
-    `rules`: what may become of several references, the default first; () where none are used. With "all" among them
-    the metric gives one value to any number of references, and is given one at a time for the other rules. `whole`: the
-    score of an output depends on all texts (the frequencies of words in CIDEr), so it is kept under a hash of all.
-    `systems`: it scores systems over all their items, and no output.
+    `rules`: allowed rules for several references, the default first; () if no references are used. With "all" among
+    them the metric returns one value for any number of references, and gets one reference at a time for the other
+    rules. `whole`: the score of an output depends on all texts (word frequencies in CIDEr), so it is stored under a
+    hash of all texts. `systems`: it scores systems over all their items, and no outputs.
+
     """
 
     needs: tuple[Need, ...] = ()
@@ -73,7 +76,8 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a metric runs: the device of a model ('cpu', 'cuda', 'cuda:1', 'mps'), outputs a batch, processes."""
+    """Where a metric runs: device of a model ('cpu', 'cuda', 'cuda:1', 'mps'), batch size in outputs, number of
+    processes."""
 
     device: str = "cpu"
     batch: int = 32
@@ -82,9 +86,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """A metric that is loaded. `signature` says everything that may change a score: library and version, parameters,
-    a digest of the model; it is part of the key of what is kept. `ready` is given all that is to be scored before the
-    first part, and raises `OptionError` where that would take too long. `close` frees what it holds."""
+    """A loaded metric. `signature`: everything that can change a score (library and version, parameters, digest of the
+    model); it is part of the cache key. `ready` gets all texts before the first part, and raises `OptionError` if they
+    would take too long. `close` frees resources.
+    """
 
     signature: str
     traits: Traits
@@ -97,9 +102,9 @@ class Scorer:
 class Metric:
     """A metric by its name on the command line.
 
-    `load(place, **parameters)` makes it ready, or raises `MissingExtraError`, `InputError` (no such model) or
-    `OptionError`, before anything is scored. `parameters`: name to default; a value on the command line is read as the
-    type of the default. `gives`: one sentence for lists. `source`: paper or project.
+    `load(place, **parameters)` loads it, or raises `MissingExtraError`, `InputError` (no such model) or `OptionError`,
+    before anything is scored. `parameters`: defaults by name; a value on the command line is converted to the type of
+    the default. `gives`: one sentence for lists. `source`: paper or project.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What metrics without a model share: texts of one item together, words of a text, what a signature says."""
+"""Helpers of metrics without a model: texts grouped by item, words of a text, signatures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
     "space": str.split,
     "characters": lambda text: [letter for letter in text if not letter.isspace()],
 }
-"""How a text is taken apart: runs of letters and digits in lower case; what spaces part, as it is; every character."""
+"""Tokenizers: runs of letters and digits in lower case; strings between spaces; characters."""
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """How often each run of n tokens stands in a text.
+    """Counts of the n-grams of a text.
 
     >>> ngrams(["a", "b", "a", "b"], 2)[("a", "b")]
     2
@@ -34,7 +34,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
-    """Each item with the positions of its outputs, so that what is made of its references is made once."""
+    """Each item with the positions of its outputs, so that its references are prepared once."""
     order = np.argsort(texts.item, kind="stable")
     items, starts = np.unique(texts.item[order], return_index=True)
     yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)
@@ -48,7 +48,8 @@ def compared(
     compare: Callable[[T, T], float],
     undefined: str = "",
 ) -> Scored:
-    """Compare each output with the texts `others` (items,) of its item, a column for each; every text is prepared once.
+    """Compare each output with the texts `others` (items,) of its item, one column for each; every text is prepared
+    once.
 
     Parameters
     ----------
@@ -57,11 +58,11 @@ def compared(
     others : sequence of sequences of str
         Texts of each item, such as its references.
     prepare : callable
-        What is compared of a text.
+        Function from a text to the value that is compared.
     compare : callable
-        The value of a prepared output and a prepared text of its item; NaN where it is undefined.
+        The value of a prepared output and a prepared text of its item; NaN if undefined.
     undefined : str
-        Why an output with an undefined value has no score.
+        Reason of a missing score for an undefined value.
 
     Returns
     -------
@@ -82,13 +83,13 @@ def compared(
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Scored:
-    """A score of each system, made of the positions of its outputs."""
+    """Score of each system, from the positions of its outputs."""
     systems = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()]
     return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
 
 
 def signed(package: str, what: str, parameters: Mapping[str, Any]) -> str:
-    """What may change a score: the package that computes it with its version, the metric, the parameters.
+    """Everything that can change a score: the package with its version, the metric, the parameters.
 
     >>> signed("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']

@@ -1,4 +1,4 @@
-"""Metrics loaded for scoring: their needs checked, and the computations that their raters share."""
+"""Loading of metrics for scoring: check of their needs, and computations shared by raters."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LACKS: dict[Need, str] = {
     "image": "no image",
     "context": "no context",
 }
-"""Why a metric cannot score the outputs of an item, by what it needs."""
+"""Reason why a metric cannot score the outputs of an item, by the missing input."""
 
 
 class Rater(NamedTuple):
-    """A metric with a rule of references ('' where it uses none), and the computation that it takes values from."""
+    """A metric with a reference rule ('' without references), and the computation of its values."""
 
     asked: RaterSpec
     rule: Rule | str
@@ -36,14 +36,14 @@ class Rater(NamedTuple):
 
     @property
     def traits(self) -> Traits:
-        """What is known of the metric's scores."""
+        """Properties of the metric's scores."""
         return self.computation.scorer.traits
 
 
 def load_raters(
     texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, opened: ExitStack
 ) -> list[Rater]:
-    """Load every metric, check that the texts have what it needs, and plan the computations."""
+    """Load every metric, check that the texts have its inputs, and plan the computations."""
     specs = parse(metrics, known_metrics())
     scorers: dict[str, Scorer] = {}
     for spec in specs:
@@ -62,7 +62,7 @@ def load_raters(
         if key not in computations:
             used = _used(corpus, scorer)
             computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=used)
-            _ = computations[key].keys  # an image that cannot be read stops here
+            _ = computations[key].keys  # raises for an unreadable image
         raters.append(Rater(spec, rule, computations[key]))
     return raters
 
@@ -78,7 +78,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
 
 
 def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
-    """What the metric is shown of references; raters of one metric share what they can."""
+    """References given to the metric, chosen so that raters of one metric share values if possible."""
     if shared == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
     if "all" not in scorer.traits.rules or rule == "all":
@@ -87,7 +87,7 @@ def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
 
 
 def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
-    """Positions of the outputs that have what a metric needs."""
+    """Positions of the outputs with all inputs of a metric."""
     usable = np.ones(len(corpus.items), dtype=np.bool_)
     for need in scorer.traits.needs:
         usable &= ~corpus.lacking(need)
@@ -97,7 +97,7 @@ def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
 
 
 def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
-    """Raise `InputError` where texts lack what a metric needs."""
+    """Raise `InputError` if texts lack an input of a metric."""
     for spec in specs:
         for need in scorers[spec.computation].traits.needs:
             without = np.flatnonzero(corpus.lacking(need))
@@ -118,7 +118,7 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
 
 
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
-    """Let each metric see what it will be given, which it may refuse before scoring; `found`: stored values."""
+    """Let each metric check its inputs before scoring; `stored_values`: cached values."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
         if missing := rater.computation.missing(stored_values):
             try:

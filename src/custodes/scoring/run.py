@@ -1,4 +1,4 @@
-"""Scoring texts: what metrics need is there, what is kept is not asked again, and each failure is named."""
+"""Scoring of texts: inputs are checked, cached scores are reused, and each failure is reported."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def score(
 def planned(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
 ) -> Planned:
-    """What `score` would do with the same arguments; metrics are loaded, and nothing is scored."""
+    """Plan of `score` with the same arguments; metrics are loaded, and nothing is scored."""
     with ExitStack() as opened:
         corpus = Corpus.of(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
@@ -131,13 +131,13 @@ def planned(
 
 
 def _digest(texts: Study) -> str:
-    """Of the input, or where no file gave one of its texts."""
+    """Digest of the input file, or of the texts if they come from no file."""
     assert texts.outputs is not None
     return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
 
 
 def _found(raters: Sequence[Rater], cache: str | Path | None) -> dict[str, KeptScore]:
-    """Stored values of all raters; no file is created yet."""
+    """Stored values of all raters; no file is created."""
     stored_values: dict[str, KeptScore] = {}
     with Cache(cache) as stored:
         for computation in {id(rater.computation): rater.computation for rater in raters}.values():
@@ -150,7 +150,7 @@ def _place(jobs: int, device: str, batch: int) -> Place:
 
 
 def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
-    """Compute the missing values of a rater and store them; how the metric failed, '' where it did not."""
+    """Compute the missing values of a rater and store them; the error of a failed metric, else ''."""
     computation = rater.computation
     if not computation.used:
         return NOTHING

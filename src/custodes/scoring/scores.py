@@ -1,4 +1,4 @@
-"""Scores of texts: what `score` returns, its tables and notes."""
+"""Result of `score`: its tables and notes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NO_OUTPUT = "the system has no output of this item"
 
 FAILED = "metric-failed"
 UNSCORED = "not-scored"
-"""Rules of the notes that make an answer a partial one."""
+"""Codes of the notes that make a result incomplete."""
 
 
 @result
 class Scores(Result):
-    """Scores by metrics; `status` is 1 where some are not there though nobody allowed it. See `score`."""
+    """Scores by metrics; `status` is 1 if a metric failed or did not score an output. See `score`."""
 
     BY: ClassVar[str] = ""
 
@@ -66,7 +66,7 @@ class Scores(Result):
     scored: Study = field(default_factory=lambda: Study(raters=Raters.infer({})))
 
     def study(self) -> Study:
-        """What was scored, with these scores: the input of every question."""
+        """The scored study with these scores: the input of every question."""
         rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described, _ = raters.described(self.raters, where="raters")
@@ -78,13 +78,13 @@ class Scores(Result):
 
     @property
     def status(self) -> int:
-        """1 where a metric failed or gave no score of an output, else 0."""
+        """1 if a metric failed or did not score an output, else 0."""
         return int(any(note.rule in (FAILED, UNSCORED) for note in self.notes))
 
 
 @result
 class Planned(Result):
-    """What `score` would do."""
+    """Plan of `score`: numbers of values to compute, and estimated time."""
 
     BY: ClassVar[str] = ""
 
@@ -100,7 +100,7 @@ class Planned(Result):
 
 
 def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
-    """The rows of one rater."""
+    """Table rows of one rater."""
     traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
     if traits.systems:
         items, systems = [""] * len(corpus.systems), list(corpus.systems)
@@ -138,7 +138,7 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
 
 
 def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Item, system and reason of outputs that a metric is not given."""
+    """Item, system and reason of outputs that are not given to a metric."""
     if rater.traits.systems:
         return []
     of, scored = corpus.texts, set(rater.computation.used)
@@ -153,7 +153,7 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
 
 
 def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
-    """Notes on scores that are missing or come from texts that were cut."""
+    """Notes on missing scores and on scores of truncated texts."""
     name, reasons = rater.asked.name, Counter(filter(None, column.why))
     what = "systems" if rater.traits.systems else "outputs"
     cut, of = sum(column.truncated), len(column.truncated)
@@ -164,7 +164,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
 
 
 def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
-    """What no metric was asked for, since the texts lack what it needs."""
+    """Notes on outputs that lack the inputs of all metrics."""
     lacks: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:

@@ -1,4 +1,4 @@
-"""The workers that have a name: scripts of ours, beside this file and to be copied, and commands of other packages."""
+"""Named workers: scripts beside this file, which can be copied, and commands of other packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.plugins import plugged
 
 FOLDER = Path(__file__).parent / "workers"
 PROTOCOL = FOLDER / "worker_protocol.py"
-"""What the scripts of `FOLDER` share; it takes the place of their import of it where they are copied."""
+"""Module shared by the scripts of `FOLDER`; a copied script contains its text instead of the import."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class WorkerCommand:
     """A worker by its name on the command line: `worker:NAME`.
 
     `command`: the words that start it; a first word that ends in `.py` is a script for the interpreter of `run=`.
-    `gives`: one sentence for lists. `source`: paper or project. Packages add theirs by the entry point
+    `gives`: one sentence for lists. `source`: paper or project. Packages add workers by the entry point
     `custodes.workers`.
     """
 
@@ -34,7 +34,7 @@ class WorkerCommand:
 
 
 def _ours(name: str, gives: str, source: str) -> WorkerCommand:
-    script = FOLDER / f"{name}_worker.py"  # so that it hides no package of its name
+    script = FOLDER / f"{name}_worker.py"  # the suffix avoids hiding a package of the same name
     return WorkerCommand(name=name, gives=gives, source=source, command=(str(script),))
 
 
@@ -50,7 +50,7 @@ OURS = (
 
 @cache
 def workers() -> dict[str, WorkerCommand]:
-    """Those of ours and of installed packages, by name."""
+    """Built-in workers and those of installed packages, by name."""
     ours = {worker.name: worker for worker in OURS}
     plugins = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
     return ours | {name: plugin.value for name, plugin in plugins.items()}
@@ -66,7 +66,7 @@ def _check(worker: WorkerCommand) -> None:
 
 
 def split(text: str) -> list[str]:
-    """Words as a shell has them; on Windows a backslash is a letter."""
+    """Words of a command line, split as by a shell; on Windows a backslash is an ordinary character."""
     try:
         if os.name == "posix":
             return shlex.split(text)
@@ -76,13 +76,14 @@ def split(text: str) -> list[str]:
 
 
 def resolved(words: Sequence[str]) -> list[str]:
-    """The words of a command with those of a worker in place of its name."""
+    """The words of a command, with the name of a worker replaced by its command."""
     worker = workers().get(words[0])
     return [*(worker.command if worker else words[:1]), *words[1:]]
 
 
 def script_text(path: Path) -> str:
-    """The text of a script; one of `FOLDER` with what it imports from `PROTOCOL`, so that a copy stands alone."""
+    """Text of a script; for one of `FOLDER` with the code imported from `PROTOCOL`, so that a copy is
+    self-contained."""
     text = path.read_text(encoding="utf-8")
     if path.parent != FOLDER:
         return text
@@ -92,7 +93,7 @@ def script_text(path: Path) -> str:
 
 
 def script_of(name: str) -> str:
-    """The script of a worker, to be copied."""
+    """Script of a worker, for copying."""
     commands = workers()
     if name not in commands:
         hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
@@ -104,7 +105,7 @@ def script_of(name: str) -> str:
 
 
 def requirements(words: Sequence[str]) -> str:
-    """What the script of a command says that it needs, where it is one of ours; '' where it is not or needs nothing."""
+    """Declared dependencies of the built-in script in a command; '' without one."""
     for word in words:
         if Path(word).parent == FOLDER:
             declared = re.search(r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What metrics are asked for, as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`."""
+"""Specification of metrics, as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 NAMED = re.compile(r"([^=:@]+)=(.*)", re.DOTALL)
 RULED = re.compile(r"(.*)@([A-Za-z]+(?:,[A-Za-z]+)*)", re.DOTALL)
-"""A text that ends in rules; an @ elsewhere is a part of a value."""
+"""A text that ends in rules; an @ elsewhere is part of a value."""
 FOLDERS = re.compile(r"[^=,]*/(?=[^=,/])|/+(?=,|$)")
-"""Of a path, all that is not its last part."""
+"""A path without its last part."""
 
 WHOLE = "command"
-"""A metric with a parameter of this name takes all that follows it as its value, commas and signs included."""
+"""Parameter that takes the rest of the text as its value, commas and other separators included."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterSpec:
-    """A rater to be: its name, the metric with all parameters, and the rule ('' for the metric's own)."""
+    """Specification of a rater: its name, the metric with all parameters, and the rule ('' for the metric's
+    default)."""
 
     name: str
     metric: Metric
@@ -38,12 +39,12 @@ class RaterSpec:
 
     @property
     def computation(self) -> str:
-        """What it shares with raters that differ by the rule alone."""
+        """Key of the computation, shared by raters that differ only in the rule."""
         return f"{self.metric.name}:{dict(self.parameters)!r}"
 
 
 def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]:
-    """One text per metric, from a repeatable argument; a comma list may hold metrics with rules.
+    """One text per metric, from a repeatable argument; a comma list may contain metrics with rules.
 
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
@@ -60,9 +61,9 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
 
 
 def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[RaterSpec]:
-    """The raters that are asked for, in order; several rules make several of one metric.
+    """The specified raters, in order; a metric with several rules is several raters.
 
-    Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a name that stands twice.
+    Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a repeated name.
     """
     specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
@@ -85,7 +86,7 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
         hint = suggestion(word, metrics) or f"; metrics: {listed(metrics, limit=99)}"
         raise OptionError(f"metric {shown(spec)}: unknown metric {shown(word)}{hint}")
     metric = metrics[word]
-    if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ of the command
+    if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ within the command
         rest, rules = (named[2] if named else text_of_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
@@ -126,7 +127,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
 
 
 def _value(text: str, default: Any, where: str) -> Any:
-    """A word as the type of the default."""
+    """A value converted to the type of the default."""
     try:
         return msgspec.convert(text, type(default), strict=False)
     except msgspec.ValidationError:

@@ -1,7 +1,8 @@
-"""A metric in a process of its own, in any interpreter: rows and scores as lines of JSON over its input and output.
+"""Metric in a separate process, in any interpreter: rows and scores as lines of JSON over its input and output.
 
-The protocol is on the page `docs/howto/run-a-worker.md`. A worker that ends, hangs or says what it should not is one
-line that names it, with the last line of its standard error; it is ended then, and what it had answered stays.
+The protocol is described in `docs/howto/run-a-worker.md`. If a worker ends, hangs or breaks the protocol, it is
+stopped, the error has one line with its name and the last line of its standard error, and earlier answers are kept.
+
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from custodes.strict_json import prepare_decoder
 Line = TypeVar("Line", bound=msgspec.Struct)
 
 LONGEST = 1 << 26
-"""Bytes of a line of a worker at most."""
+"""Maximum length of a worker's line in bytes."""
 KEPT = 1 << 16
-"""Bytes of its standard error that are kept: the last."""
+"""Number of bytes kept from the end of its standard error."""
 ROUNDING = 1e-5
-"""How far a score may lie beyond a bound, relative to the bound or 1: rounding of single precision."""
+"""Relative tolerance for a score outside a bound (relative to the bound or 1): rounding of single precision."""
 GOODBYE = 5.0
-"""Seconds for which one that ends is waited for."""
+"""Maximum time of a worker's exit in seconds."""
 
 
 Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
@@ -44,8 +45,9 @@ Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 @prepare_decoder
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first line of a worker: what its metric is. `version` says everything of library and model that may change a
-    score; `each_reference`: it wants one reference in a row; `max_batch`: rows of a request at most."""
+    """First line of a worker: the description of its metric. `version`: everything about library and model that can
+    change a score; `each_reference`: rows have one reference each; `max_batch`: maximum number of rows of a request.
+    """
 
     protocol: Literal[1]
     metric: str
@@ -66,11 +68,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The bounds that are declared, by name."""
+        """The declared bounds, by name."""
         return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
 
     def allows(self, score: float) -> bool:
-        """Whether a score is not beyond a bound, but for rounding."""
+        """Whether a score is within the bounds, up to rounding error."""
         over = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
         slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
         return all(excess <= most for excess, most in zip(over, slack, strict=True))
@@ -78,8 +80,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @prepare_decoder
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The line that answers a request: a score a row, null where there is none; why not; whether a text was cut to fit;
-    CPU seconds."""
+    """Answer to a request: one score per row, null if missing; reasons; whether a text was truncated; CPU seconds."""
 
     id: int
     scores: list[float | None]
@@ -89,7 +90,7 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Process:
-    """A worker that runs. `name` is its command in messages; `timeout` the seconds that an answer may take."""
+    """A running worker. `name`: its command in messages; `timeout`: maximum time of an answer in seconds."""
 
     def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
         self.name, self.timeout = f"worker {shown(name)}", timeout
@@ -125,21 +126,21 @@ class Process:
             thread.start()
 
     def hello(self) -> Hello:
-        """Its first line, however long it takes, as long as it says something on its standard error."""
+        """Its first line, without a timeout while it writes to its standard error."""
         self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
         return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
-        """Its answer on some rows, complete; `InputError` where it gives none."""
+        """Complete answer of the worker for some rows; `InputError` if there is none."""
         if self._failed is not None:
             raise InputError(self._failed)
         try:
             self._asked += 1
-            # ASCII, whatever the encoding of its input; lone surrogates too.
+            # ASCII, so that the encoding of its input and lone surrogates do not matter.
             self._to_write.put(json.dumps({"id": self._asked, "rows": rows}).encode() + b"\n")
             answer = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
             self._check(answer, len(rows))
-        except BaseException:  # interrupted, it would answer what was asked before
+        except BaseException:  # after an interrupt it would answer the previous request
             self.end()
             raise
         self._answered += len(rows)
@@ -181,7 +182,7 @@ class Process:
             status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
             return "it closed its output"
-        number = -status if status < 0 else status - 128  # as a shell or uv tells of a child
+        number = -status if status < 0 else status - 128  # exit status of a child, as reported by a shell or uv
         if number not in {*signal.Signals}:
             return f"it ended with exit status {status}"
         name = signal.Signals(number).name
@@ -190,7 +191,7 @@ class Process:
 
     def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
-            value = json.loads(line)  # knows NaN, as Python writes it
+            value = json.loads(line)  # accepts NaN, as written by Python
         except (ValueError, RecursionError):
             answer = shown(line.decode(errors="replace").strip())
             advice = "libraries must print to standard error"
@@ -201,9 +202,9 @@ class Process:
             raise self._wrong(f"{what} is invalid: {problem}") from None
 
     def _wrong(self, what: str) -> InputError:
-        """It ends, and this is why."""
+        """Stop the worker and return the error."""
         self.end()
-        self._threads[2].join(GOODBYE)  # a grandchild may hold its standard error
+        self._threads[2].join(GOODBYE)  # a grandchild may keep its standard error open
         last = self._errors.last()
         after = f" (after {self._answered} rows)" if self._answered else ""
         self._failed = f"{self.name}: {what}{after}" + (f"; its last words were {last}" if last else "")
@@ -211,14 +212,14 @@ class Process:
 
 
 class Tail:
-    """The end of what a stream says."""
+    """The end of a stream's content."""
 
     def __init__(self) -> None:
         self.heard = 0
         self._bytes = b""
 
     def read(self, stream: IO[bytes]) -> None:
-        """All of it, until it ends."""
+        """Read the stream to its end."""
         with stream:
             while part := os.read(stream.fileno(), KEPT):
                 self._bytes = (self._bytes + part)[-KEPT:]
@@ -231,7 +232,7 @@ class Tail:
 
 
 def _write(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError), stream:  # it has ended, which its silence tells
+    with contextlib.suppress(OSError, ValueError), stream:  # if it has ended, the missing answer shows it
         while line := lines.get():
             stream.write(line)
             stream.flush()
@@ -252,7 +253,8 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 
 
 def _guarded(group: int) -> subprocess.Popen[bytes]:
-    """A process that ends a group when this one is no more, even where it was killed: its input ends then."""
+    """A process that kills the group when this process ends, even if it was killed: the input of the guard then
+    ends."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", GUARD, str(group)],
         stdin=subprocess.PIPE,
@@ -265,9 +267,9 @@ def _guarded(group: int) -> subprocess.Popen[bytes]:
 def _end(
     process: subprocess.Popen[bytes], to_write: queue.SimpleQueue[bytes], guard: subprocess.Popen[bytes] | None
 ) -> None:
-    """End it with all that it started, at once: it holds nothing that cannot be asked for again."""
+    """Kill it and all its children immediately; no result is lost that cannot be computed again."""
     to_write.put(b"")
-    if guard is not None:  # first: the number of the group may be another's once it has ended
+    if guard is not None:  # first: the group id may be reused after its end
         guard.kill()
         guard.communicate()
     with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""The arithmetic: arrays in, arrays out. Nothing here knows a table, a label or a file."""
+"""Statistics on NumPy arrays. Nothing here depends on tables, labels or files."""
 
 from __future__ import annotations
 
 ABSENT = -128
-"""The int8 code of a preference that does not exist (the others are 1, 0 and -1)."""
+"""The int8 code of a missing preference (the others are 1, 0 and -1)."""

@@ -1,8 +1,8 @@
 """Accuracy over pairs of systems: of system scores (pairwise accuracy), and of p-values (soft pairwise accuracy).
 
 Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
-unit of each item; weights (B, units) how often each unit is in each resample; item_weights (items,) how much an item
-counts. Only outputs rated by both the annotators and the metric count.
+unit of each item; weights (B, units) the bootstrap weights of units; item_weights (items,) the weights of items. Only
+outputs rated by both the annotators and the metric count.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import pair_counts
 from custodes.stats.ratios import ratio
 
-_CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
-_SAME = 1e-12  # relative: the same number computed in another way
+_CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
+_SAME = 1e-12  # relative rounding error
 
 
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
-    """Share of system pairs that both means order alike: two (B, metrics, systems) -> (B, metrics).
+    """Proportion of system pairs that both means order equally: two (B, metrics, systems) -> (B, metrics).
 
     `pairs` (metrics, systems, systems): which pairs of systems can be compared. An exact tie agrees only with a tie.
-    Pairs with a NaN are left out, NaN where no pair is left.
+    Pairs with a NaN are left out; NaN without pairs.
 
     >>> pairs = np.ones((1, 3, 3), dtype=bool)
     >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
@@ -50,15 +50,15 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
 
-    human (people, items, systems) -> (people, B, metrics): people who rated the same outputs, so that the p-values of
-    metrics are found once.
+    human (aspects, items, systems) -> (aspects, B, metrics): human scores of the same outputs, so that the p-values of
+    metrics are computed once.
 
-    p is the one-sided p-value that the first system of the pair (in the order given) is better. Row 0 of the weights,
-    the data as they are, takes the paired permutation test: the share of the flips (K, units) of +1 and -1, the same
-    for the person and all metrics, whose difference is at least the observed one; a flip swaps both systems in a whole
-    unit. The other rows take the normal p-value of the mean difference over its standard error clustered by unit, with
-    G/(G-1), which is the same quantity without permutations inside resamples. A pair without common items, or with a
-    single unit in a resample, is left out; NaN where no pair is left.
+    p is the one-sided p-value of the hypothesis that the first system of the pair (in the given order) is better. Row 0
+    of the weights, the data, uses the paired permutation test: the proportion of sign flips (K, units), the same for
+    annotators and all metrics, with a difference of at least the observed one; a flip swaps both systems in a whole
+    unit. The other rows use the normal p-value of the mean difference over its standard error clustered by unit, with
+    G/(G-1), which estimates the same without permutations within resamples. A pair without common items, or with a
+    single unit in a resample, is left out; NaN without pairs.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -96,7 +96,8 @@ def spa(
 
 
 def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
-    """System a minus b, 0 where not shared or mere rounding: (..., items, systems) -> (..., pairs, items)."""
+    """Score of system a minus that of b, 0 where not shared or up to rounding: (..., items, systems) -> (..., pairs,
+    items)."""
     scores = np.where(both, scores, 0.0)
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
     difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
@@ -104,7 +105,7 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
 
 
 def _weighed(values: NDArray[Any], item_weights: Floats | None) -> NDArray[Any]:
-    """(..., items) times what each item counts."""
+    """(..., items): values times the weights of items."""
     return values if item_weights is None else values * item_weights
 
 
@@ -119,7 +120,7 @@ def _p_values(
     n = unit_sums(shared, units=units, n_units=n_units)
     extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
     total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
-    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # every unit is the same for every pair
+    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units are the same for all pairs
         clusters = weights.sum(axis=1)[extra][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
             spread -= total * total * (1 / clusters)
@@ -128,7 +129,7 @@ def _p_values(
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / weighted_sums(weights, n)[extra]
             spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
-    # What varies no more than rounding of the items in it does not vary; few do, so that is looked up for them alone.
+    # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     size = unit_sums(np.abs(differences), units=units, n_units=n_units)
     rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
     doubtful = rough.any(axis=0)
@@ -138,7 +139,7 @@ def _p_values(
         spread *= clusters / (clusters - 1)
         p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
         ndtr(np.negative(p, out=p), out=p)
-    if still.any():  # no flip of a positive difference reaches it, every flip of none does
+    if still.any():  # for a positive difference no flip reaches it, for a zero difference every flip does
         p[:, doubtful] = np.where(
             still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
         )

@@ -12,9 +12,9 @@ from custodes.stats.arrays import Floats, Ints, table_sums
 from custodes.stats.ratios import ratio
 
 UNKNOWN = -1
-"""The majority label of a task without a single label with most votes."""
+"""The majority label of a task where several labels have most votes."""
 
-_SAME = 1e-9  # votes and probabilities that differ by less are equal: rounding
+_SAME = 1e-9  # votes and probabilities that differ by less are equal up to rounding
 
 # Dawid and Skene
 _PSEUDO_COUNT = 0.5  # of every cell of the confusion matrix of an annotator, and of the prior
@@ -23,13 +23,13 @@ _CONVERGED = 1e-6  # largest change of a probability
 
 # MACE
 _COMPETENCE_PRIOR = 0.5  # pseudo-counts of knowing and of guessing, a beta distribution
-_STRATEGY_PRIOR = 10.0  # pseudo-counts of each label among guesses
+_STRATEGY_PRIOR = 10.0  # pseudo-counts of each label given by guessing
 _START_NOISE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorLabels:
-    """Labels of tasks by annotators; build it with `of`, so that the order of rows changes no bit of a result.
+    """Labels of tasks by annotators; construct it with `of`, so that results do not depend on the order of rows.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class AnnotatorLabels:
     n_tasks, n_workers, n_labels : int
         Numbers of tasks, workers and labels.
     weight : array of shape (tasks,)
-        How often a task counts.
+        Weight of each task.
     """
 
     task: Ints
@@ -61,7 +61,7 @@ class AnnotatorLabels:
         n_workers: int,
         n_labels: int,
     ) -> AnnotatorLabels:
-        """Labels in any order.
+        """Construct from labels in any order.
 
         >>> rows = np.array([1, 0]), np.array([0, 0]), np.array([2, 1])
         >>> AnnotatorLabels.of(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
@@ -97,13 +97,14 @@ class AnnotatorLabels:
         return table_sums(rows, self.label, shape=(n, self.n_labels), weights=values).astype(np.float64)
 
     def confusion(self, posterior: Floats) -> Floats:
-        """Expected confusion counts (workers, correct label, label) by probabilities (tasks, labels) of the labels."""
+        """(workers, correct label, label): expected confusion counts, given probabilities (tasks, labels) of the
+        labels."""
         weighted = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack([self.sum_by(self.worker, correct, self.n_workers) for correct in weighted.T], axis=1)
 
 
 def row_sums(values: Floats) -> Floats:
-    """Sums over the last axis that are the same to the last bit when it is reversed: (..., k) -> (..., 1).
+    """Sums over the last axis that are bit-identical when it is reversed: (..., k) -> (..., 1).
 
     >>> row_sums(np.array([0.1, 0.2, 0.3])) == row_sums(np.array([0.3, 0.2, 0.1]))
     array([ True])
@@ -112,8 +113,7 @@ def row_sums(values: Floats) -> Floats:
 
 
 def majority_label(votes: Floats) -> Ints:
-    """The label with most votes, or the highest probability: (tasks, labels) -> (tasks,); `UNKNOWN` where several
-    labels have it.
+    """Label with most votes, or the highest probability: (tasks, labels) -> (tasks,); `UNKNOWN` for ties.
 
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
@@ -123,7 +123,7 @@ def majority_label(votes: Floats) -> Ints:
 
 
 def vote_shares(labels: AnnotatorLabels) -> Floats:
-    """Share of each label among the votes of a task: (tasks, labels); NaN for a task without votes."""
+    """Proportion of each label among the votes of a task: (tasks, labels); NaN for a task without votes."""
     return ratio(labels.votes, labels.n_votes[:, np.newaxis])
 
 
@@ -143,10 +143,10 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     labels : AnnotatorLabels
         A task without labels has the prior.
     iterations : int
-        Maximum number of steps; fewer where no probability changes by more than 1e-6.
+        Maximum number of steps; stops earlier if no probability changes by more than 1e-6.
     start : array of shape (tasks, labels), optional
-        Probabilities of the correct labels to start from, such as those of the whole sample for a resample. By default
-        shares of votes.
+        Initial probabilities of the correct labels, such as those of the whole sample for a resample. Default:
+        proportions of votes.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
 
     References
     ----------
-    Dawid and Skene 1979; pseudo-counts as Paun et al. 2018 find them needed where annotators label little.
+    Dawid and Skene 1979; pseudo-counts as recommended by Paun et al. 2018 for annotators with few labels.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def _softmax(scores: Floats) -> tuple[Floats, Floats]:
 
 class Mace(NamedTuple):
     """`posterior` (tasks, labels); `competence` (workers,), the probability that an annotator knows the label, NaN
-    without labels; `strategy` (workers, labels), the probability of each label among guesses; `log_likelihood`."""
+    without labels; `strategy` (workers, labels), the probability of each label when guessing; `log_likelihood`."""
 
     posterior: Floats
     competence: Floats
@@ -205,8 +205,8 @@ class Mace(NamedTuple):
 def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.random.Generator) -> Mace:
     """Fit MACE by variational Bayes.
 
-    An annotator knows the label of a task with probability `competence`, and else guesses by `strategy`, whatever the
-    task.
+    An annotator knows the label of a task with probability `competence`, and otherwise guesses with probabilities
+    `strategy`, independently of the task.
 
     Parameters
     ----------
@@ -215,9 +215,9 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     restarts : int
         Number of random starts, each with its own random numbers; the fit with the highest likelihood is returned.
     iterations : int
-        Number of steps of each.
+        Number of steps per start.
     rng : numpy.random.Generator
-        Of the starts.
+        For the random starts.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
         gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
         return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
 
-    # No noise between labels, so that none is favored.
+    # No noise between labels, so that no label is preferred.
     start = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
     guessing, know = (start / start.sum(axis=1, keepdims=True)).T
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)

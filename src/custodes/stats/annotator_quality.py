@@ -1,4 +1,4 @@
-"""Quality of annotators: agreement with peers, position bias and differing tastes."""
+"""Quality of annotators: agreement with peers, position bias and different preferences."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.ratios import ratio
 
 PERMUTATIONS = 199
-_SAME = 1e-9  # of a statistic; a smaller difference is rounding
+_SAME = 1e-9  # smaller differences of a statistic are rounding errors
 
 
 class PeerAgreement(NamedTuple):
-    """Agreement of each answer (n,) to a task that at least two others answered: `agreement` is the annotator's with
-    them, `others` theirs with one another. Both estimate rank correlations up to one common factor for each annotator,
-    so that signs and ratios of their sums are meaningful. NaN for all other answers. `spread` (workers,) is the
-    variance of an annotator's scores, NaN where all answers are equal."""
+    """Agreement of each answer (n,) with at least two other answers to the task.
+
+    `agreement` is that of the annotator with the others, `others` that of the others with one another. Both estimate
+    rank correlations up to a common factor per annotator, so signs and ratios of their sums are meaningful. NaN for all
+    other answers. `spread` (workers,) is the variance of an annotator's scores, NaN if all answers are equal.
+    """
 
     agreement: Floats
     others: Floats
@@ -28,14 +30,14 @@ class PeerAgreement(NamedTuple):
 def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
     """Compare each annotator with the others on the same tasks: long arrays (n,) sorted by task.
 
-    `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order counts. `trusted` (workers,)
-    marks those who count among the others.
+    `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order matters. `trusted` (workers,)
+    marks the annotators that are used as others.
 
-    Answers become mid-ranks within their annotator, divided by their variance. So neither severity nor the use of the
-    scale matters, and coarse answers estimate the correlation that fine ones would have. Agreement of two answers is
-    their product. It is 0 on average for an annotator whose answers do not depend on the task. The others are centred
-    on the tasks of the annotator, and their spread is measured there, so that neither harder nor more similar tasks
-    make the annotator look worse than they do.
+    Answers are replaced by mid-ranks within the annotator, divided by their variance. So neither severity nor the use
+    of the scale matters, and coarse answers estimate the same correlation as fine ones. The agreement of two answers is
+    their product, with mean 0 for an annotator whose answers do not depend on the task. The others are centred on the
+    tasks of the annotator, and their variance is measured there, so that harder or more similar tasks do not reduce the
+    annotator's relative agreement.
 
     References
     ----------
@@ -79,8 +81,8 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
-    """Of each answer (n,) the mid-rank within its annotator over the variance of these, 0 for a missing value; and the
-    variance of that (workers,), NaN for annotators whose answers are all equal."""
+    """Mid-rank of each answer (n,) within its annotator, over their variance, 0 for a missing value; and the variance
+    (workers,), NaN for annotators whose answers are all equal."""
     order = np.lexsort((value, worker))
     order = order[np.isfinite(value[order])]
     first = np.ones(len(order), dtype=np.bool_)
@@ -99,12 +101,12 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
 
 
 MOST_EXACT = 1000
-"""Answers of an annotator up to which the p-value is exact; beyond, a normal approximation with its correction."""
+"""Most answers of an annotator for an exact p-value; with more, a normal approximation with continuity correction."""
 
 
 class PositionTests(NamedTuple):
-    """Tests of position bias of annotators (workers,): number of `decided` answers, the `share` of them for the first
-    position (NaN: none), and its `p_value` (NaN where every pair was shown in one order)."""
+    """Tests of position bias of annotators (workers,): number of `decided` answers, their `share` for the first
+    position (NaN: none), and the `p_value` (NaN if every pair was shown in one order)."""
 
     decided: Ints
     share: Floats
@@ -112,11 +114,12 @@ class PositionTests(NamedTuple):
 
 
 def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8], *, n_workers: int) -> PositionTests:
-    """Exact tests of position bias, an annotator at a time.
+    """Exact tests of position bias, one annotator at a time.
 
-    If an annotator has no position bias, and orders are random within a pair of systems, the system shown first is
-    chosen with the share of the pair's orders that put it first. So the number of choices of the first position has
-    a Poisson binomial distribution. The two-sided p-value is the probability of all numbers that are no more probable.
+    Without position bias, and with random orders within a pair of systems, the system shown first is chosen with a
+    probability equal to the proportion of the pair's orders that put the chosen system first. So the number of choices
+    of the first position has a Poisson binomial distribution. The two-sided p-value is the probability of all numbers
+    that are no more probable than the observed one.
 
     Parameters
     ----------
@@ -176,24 +179,24 @@ def _poisson_binomial_p(probability: Floats, observed: int) -> float:
 
 
 def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:
-    """p-value of the hypothesis that all annotators have the same preferences between systems.
+    """P-value of the hypothesis that all annotators have the same preferences between systems.
 
-    Permutation test: the statistic is the sum of squared sums of each annotator over the number of its tasks; the
+    Permutation test: the statistic is the sum over annotators of their squared sums divided by their numbers of tasks;
     annotators are permuted over tasks, which are exchangeable if tasks are assigned at random.
 
     Parameters
     ----------
     preferences : sparse array of shape (tasks, columns)
-        How much each system is preferred in a task, less the mean of all tasks; a column per aspect and system.
+        Preference for each system in a task, minus the mean of all tasks; a column per aspect and system.
     annotator : array of int of shape (tasks,)
-        Who did the task, from 0.
+        Annotator of each task, from 0.
     rng : numpy.random.Generator
-        Draws the permutations.
+        For the permutations.
 
     Returns
     -------
     float
-        NaN with one annotator, or one task for each.
+        NaN with one annotator, or one task per annotator.
 
     Examples
     --------

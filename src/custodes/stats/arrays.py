@@ -1,4 +1,4 @@
-"""What all arithmetic shares: the kinds of arrays, and work in bounded memory."""
+"""Array types and helpers: chunks that fit memory, read-only arrays, rounding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Bools = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 
 CHUNK = 1_000_000
-"""Elements of a temporary array."""
+"""Largest number of elements of a temporary array."""
 
 
 def chunks(n: int, size: int) -> Iterator[slice]:
-    """Slices of n things, so many at a time as a temporary array with `size` elements a thing may hold.
+    """Slices of n things such that a temporary array with `size` elements per thing is not too large.
 
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -46,7 +46,7 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
 
 
 def require(condition: object, message: str) -> None:
-    """Raise `ValueError` with a message unless a condition on the arguments of a function holds.
+    """Raise `ValueError` with a message unless a condition on the arguments of a function is true.
 
     >>> require(2 > 1, "never raised")
     """
@@ -57,7 +57,7 @@ def require(condition: object, message: str) -> None:
 def read_only(value: T) -> T:
     """Make an array, or those in a tuple or in the fields of an object, read-only, and return the value.
 
-    Arrays that several computations share are read-only, so that a computation in place on one of them is an error.
+    Arrays that several computations share are read-only, so that modifying one in place is an error.
 
     >>> read_only((np.zeros(2), np.zeros(1)))[1].flags.writeable
     False
@@ -66,14 +66,14 @@ def read_only(value: T) -> T:
         value.setflags(write=False)
         return value
     for part in value if isinstance(value, tuple) else vars(value).values():
-        # A tuple of labels, which may be long, holds no array.
+        # A tuple of labels contains no arrays and may be long.
         if isinstance(part, np.ndarray) or (isinstance(part, tuple) and part and not isinstance(part[0], str)):
             read_only(part)
     return value
 
 
 def unit_of(values: Floats) -> float:
-    """The power of two next to the largest absolute value, by which all can be divided without rounding; 1 for none.
+    """The power of two nearest to the largest absolute value, a divisor without rounding error; 1 for empty arrays.
 
     >>> unit_of(np.array([0.3, -5.0, np.nan]))
     4.0
@@ -83,9 +83,9 @@ def unit_of(values: Floats) -> float:
 
 
 def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
-    """Keys for sorting: values that differ by no more than rounding error are equal, whatever the processor.
+    """Sorting keys: values that differ by no more than rounding error are equal on any processor.
 
-    `digits` are kept after the first one of the largest value.
+    Keeps `digits` decimal digits after the leading digit of the largest value.
 
     >>> up_to_rounding(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
     [0.3, 0.3, 1.0]
@@ -95,7 +95,7 @@ def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
 
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]; finding them takes longer than most uses of them."""
+    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1], cached since they take long to compute."""
     rule = np.polynomial.legendre.leggauss(n)
     for array in rule:
         array.flags.writeable = False
@@ -103,7 +103,7 @@ def legendre(n: int) -> tuple[Floats, Floats]:
 
 
 def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
-    """The positions of equal values, in the order of the first of each.
+    """Positions of equal values, in the order of first occurrence.
 
     >>> [positions.tolist() for positions in equal_positions("aba")]
     [[0, 2], [1]]

@@ -1,9 +1,9 @@
-"""Resampling: bootstrap weights, the jackknife, sign flips, and sums in every resample.
+"""Resampling: bootstrap and jackknife weights, sign flips, and weighted sums in every resample.
 
-Weights (1 + B, units) say how often each resampling unit (a cluster of items) is present. The first row, of ones, is
-the data, so the point estimate and the bootstrap are one code path. `bootstrap_weights` gives all rows at once, with
-a byte for each number if need be, and `bootstrap_blocks` some at a time; both draw the same resamples from the same
-seed. `weighted_sums` takes either.
+Weights (1 + B, units) are the number of times that each resampling unit (a cluster of items) is drawn. The first row,
+of ones, is the data, so that the point estimate and the bootstrap use the same code. `bootstrap_weights` returns all
+rows at once, optionally with one byte per number, and `bootstrap_blocks` some rows at a time; both draw the same
+resamples from the same seed. `weighted_sums` accepts either.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from custodes.stats.arrays import CHUNK, Floats, chunks, equal_positions
 
-_MANY = 4096  # units from which places are drawn and counted, a tenth of the time of multinomial numbers: the same law
-_BLOCK = 8 * CHUNK  # weights that are numbers of eight bytes at once
+# From this many units on, drawn positions are counted: ten times as fast as multinomial numbers, same distribution.
+_MANY = 4096
+_BLOCK = 8 * CHUNK  # number of eight-byte weights in memory at once
 
 
 def bootstrap_weights(
@@ -32,9 +33,9 @@ def bootstrap_weights(
     n_resamples : int
         Number B of resamples.
     rng : numpy.random.Generator
-        Draws the resamples.
+        For the resamples.
     dtype : default float64
-        Type of the numbers; `uint8` for many units, since no unit is drawn 256 times.
+        Type of the numbers; `uint8` for many units, since drawing a unit 256 times is practically impossible.
 
     Returns
     -------
@@ -59,7 +60,7 @@ def bootstrap_weights(
 def bootstrap_blocks(
     n_units: int, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """The rows of `bootstrap_weights`, some at a time: yields their places and the weights (rows, units).
+    """The rows of `bootstrap_weights` in blocks: yields their positions and the weights (rows, units).
 
     >>> [(rows, weights.shape) for rows, weights in bootstrap_blocks(5, 3, np.random.default_rng(0))]
     [(slice(0, 4, None), (4, 5))]
@@ -67,7 +68,7 @@ def bootstrap_blocks(
     for rows in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
         weights = np.ones((rows.stop - rows.start, n_units))
         resampled = weights[1:] if rows.start == 0 else weights
-        # Resample by resample from the generator, so that it does not matter how many are drawn at a time.
+        # One resample at a time from the generator, so that results do not depend on the block size.
         if n_units < _MANY:
             resampled[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resampled))
         else:
@@ -77,7 +78,7 @@ def bootstrap_blocks(
 
 
 def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Weights of the data, a row of ones, before other weights: (B, units) -> (1 + B, units).
+    """Prepend a row of ones, the weights of the data: (B, units) -> (1 + B, units).
 
     >>> with_point(np.array([[2, 0]])).tolist()
     [[1.0, 1.0], [2.0, 0.0]]
@@ -86,7 +87,7 @@ def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units: int) -> NDArray[np.float64]:
-    """Add up what belongs to one unit: (..., items) -> (..., units); a unit without items gets 0.
+    """Sums over the items of each unit: (..., items) -> (..., units); 0 for a unit without items.
 
     >>> unit_sums(np.array([1.0, 2.0, 4.0]), units=np.array([1, 0, 1]), n_units=3).tolist()
     [2.0, 5.0, 0.0]
@@ -102,9 +103,9 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
 
 
 def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
+    """Weighted sums over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
 
-    Weights of one byte become numbers of eight some rows at a time; units that add nothing are left out.
+    One-byte weights are converted to floats in blocks of rows; units with zero values are left out.
 
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
@@ -112,7 +113,7 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
     shape = (len(weights), *per_unit.shape[:-1])
     used = np.flatnonzero(flat.any(axis=0))
-    if 2 * len(used) < flat.shape[1]:  # of a few pairs most battles say nothing
+    if 2 * len(used) < flat.shape[1]:  # with few pairs, most units have zero values
         weights, flat = weights[:, used], flat[:, used]
     if weights.dtype == np.float64:
         return np.asarray(weights @ flat.T).reshape(shape)
@@ -125,7 +126,7 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
 def same_outputs(
     human: NDArray[np.float64], metrics: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Group the metrics that share their outputs rated by both: yields (metric indices, flat output indices).
+    """Group the metrics with the same set of outputs rated by both: yields (metric indices, flat output indices).
 
     >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
     [([0], [0]), ([1], [0, 1])]
@@ -136,9 +137,9 @@ def same_outputs(
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
-    """The number of blocks of a delete-a-block jackknife, and the block of each unit.
+    """Number of blocks of a delete-a-block jackknife, and the block of each unit.
 
-    A block is one unit, or several where there are more than `most`: units are dealt to the blocks in turn.
+    A block is one unit, or several if there are more than `most`: units are assigned to the blocks in turn.
 
     >>> n, block = blocks_of_units(3, most=2)
     >>> n, block.tolist()
@@ -151,7 +152,7 @@ def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
 
 
 def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
-    """Weights (blocks, units) of the data with one block of units left out each, and the block of each unit.
+    """Weights (blocks, units) of the data without one block of units each, and the block of each unit.
 
     >>> weights, block = without_block(3, most=2)
     >>> weights.tolist(), block.tolist()
@@ -162,7 +163,7 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
 
 
 def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int8]:
-    """Draw the flips of a paired permutation test: (n, units) of +1 and -1, all equally likely.
+    """Random signs of a paired permutation test: (n, units) of +1 and -1 with equal probability.
 
     >>> sign_flips(4, 2, np.random.default_rng(0)).shape
     (2, 4)

@@ -1,8 +1,8 @@
 """Accuracy within items with calibrated ties of the metric.
 
-Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) says which
-resampling unit an item belongs to; weights (B, units) how often each unit is present; item_weights (items,) what an
-item counts. Only outputs rated by both the person and the metric count.
+Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
+unit of each item; weights (B, units) bootstrap weights of units; item_weights (items,) weights of items. Only outputs
+rated by both the annotators and the metric count.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, read_only
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
-_EXACT = 2**24  # single precision holds whole numbers up to here
-_SEGMENTS = 128  # thresholds at a time: few enough that those that cannot be the best are left out, and units are few
-_SAME = 1e-12  # relative: the same number computed in another way
+_EXACT = 2**24  # largest integer that is exact in single precision
+_SEGMENTS = 128  # thresholds at a time: few, so that whole blocks can be excluded and units are few
+_SAME = 1e-12  # relative rounding error
 
 
 def acc_eq(
@@ -31,14 +31,14 @@ def acc_eq(
     weights: NDArray[Any],
     item_weights: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Pairwise accuracy within items with calibrated metric ties -> accuracy and epsilon, each (B, metrics).
+    """Pairwise accuracy within items with calibrated metric ties: accuracy and epsilon, each (B, metrics).
 
-    A pair of outputs is right when people tie (differ by at most `human_tie`) and the metric differs by at most
-    epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
-    share right of an item's pairs, averaged over the items with a pair. Epsilon, in the metric's units, is the
-    smallest value that maximises it, fitted anew in every resample: 0 or an absolute difference that occurs.
-    Differences that agree to 1e-12 of the metric's largest score are one: .9983 - .9951 and .9951 - .9919 differ as
-    floating-point numbers and tie together. NaN where there is no pair.
+    A pair of outputs is correct if annotators tie (differ by at most `human_tie`) and the metric differs by at most
+    epsilon, or if both prefer the same output and the metric differs by more. Accuracy is the proportion of correct
+    pairs of an item, averaged over items with a pair. Epsilon, in the metric's units, is the smallest value that
+    maximises it, fitted in every resample: 0 or an observed absolute difference. Differences that agree to 1e-12 of the
+    metric's largest score count as equal: .9983 - .9951 and .9951 - .9919 differ as floating-point numbers and are
+    treated as equal. NaN without pairs.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
@@ -62,7 +62,7 @@ def events(
     n_units: int,
     item_weights: Floats | None,
 ) -> list[Events]:
-    """What `acc_eq` needs of each metric whatever the resamples; found once where several kinds of them are taken.
+    """The part of `acc_eq` that does not depend on the resamples, for reuse with several kinds of resamples.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
@@ -98,10 +98,10 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
 
 
 class Events:
-    """What happens to one metric's right pairs as epsilon grows: ties become right, concordant pairs become wrong.
+    """Changes of one metric's correct pairs as epsilon grows: ties become correct, concordant pairs become wrong.
 
     Only some thresholds can be best: 0, and each difference with a human tie that is followed by one with a concordant
-    pair (or by none). Between two of them, a segment, the right pairs first fall and then rise.
+    pair (or by none). Within a segment between two of these, the number of correct pairs first falls and then rises.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Events:
         rated = ~np.isnan(order) & ~np.isnan(differences)
         pairs = rated.sum(axis=1)
         counted = np.where(pairs > 0, item_weights, 0.0)
-        self.total = np.bincount(units, counted, minlength=n_units)  # (units,) what the items count
+        self.total = np.bincount(units, counted, minlength=n_units)  # (units,): summed weights of the items
         size, tie = np.where(np.abs(differences) <= slack, 0.0, np.abs(differences)), order == 0
         concordant = (order * differences > 0) & (size > 0)
         item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
         share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
         values, gain = size[item, pair], tie[item, pair]
-        at_zero = (values == 0) | ~gain  # right at epsilon 0: ties of both, and concordant pairs
+        at_zero = (values == 0) | ~gain  # correct at epsilon 0: common ties, and concordant pairs
         self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=n_units)
         by_size = np.argsort(values)
         by_size = by_size[np.count_nonzero(values == 0) :]
@@ -127,9 +127,11 @@ class Events:
         read_only(self)
 
     def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
-        """The largest accuracy and its smallest epsilon in every resample, each (B,), from (units, B); `total` and
-        `at_zero` in every resample, (B,) each."""
-        # counts, in single precision and exact, where all items have as many pairs
+        """Largest accuracy and its smallest epsilon in every resample, each (B,).
+
+        From weights (units, B), and `total` and `at_zero` in every resample, (B,) each.
+        """
+        # integer counts, exact in single precision, if all items have equally many pairs
         each = self.share[0] if len(self.share) else 1.0
         whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
         kind: Any = np.float32 if whole else np.float64
@@ -146,7 +148,7 @@ class Events:
             net = np.bincount(row, steps[low:high], minlength=len(present))
             gains = np.bincount(row, np.maximum(steps[low:high], 0.0), minlength=len(present))
             end, most = np.stack([net, gains]).astype(kind) @ drawn + reached
-            if (most > gained + slack).any():  # else no threshold of this part is the best of any resample
+            if (most > gained + slack).any():  # else no threshold of this block is the best in any resample
                 cell = (self.segment[low:high] - part.start - 1) * len(present) + row
                 change = np.bincount(cell, steps[low:high], minlength=n * len(present))
                 curve = np.cumsum(change.reshape(n, -1), axis=0).astype(kind)
@@ -158,7 +160,7 @@ class Events:
                 chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
             reached = end.astype(np.float64)
         right = at_zero + gained * (each if whole else 1.0)
-        accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding
+        accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, times))
 
     def _segments(self) -> NDArray[np.intp]:
@@ -171,7 +173,7 @@ class Events:
         return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
 
     def _epsilon(self, chosen: Ints, times: NDArray[Any]) -> Floats:
-        """The largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
+        """Largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
         ties = np.flatnonzero(self.gain)
         delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
         at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
@@ -181,7 +183,7 @@ class Events:
 
 
 def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
-    """Which units there are, and the place of each of some in them; all units where nearly all are there."""
+    """The units that occur, and the position of each entry among them; all units if nearly all occur."""
     if n_units <= len(unit):
         return np.arange(n_units), unit
     present, row = np.unique(unit, return_inverse=True)
@@ -189,19 +191,19 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 
 
 def _human_order(human: Floats, tie: float) -> Floats:
-    """Which output of each pair within an item people prefer, 1, 0 or -1: (items, systems) -> (items, pairs)."""
+    """Preferred output of each pair within an item by annotators, 1, 0 or -1: (items, systems) -> (items, pairs)."""
     first, second = np.triu_indices(human.shape[1], k=1)
     difference = human[:, first] - human[:, second]
     return np.where(np.abs(difference) <= tie, 0.0, np.sign(difference))  # NaN stays NaN
 
 
 def _metric_differences(metric: Floats) -> tuple[Floats, float]:
-    """Differences of one metric (items, systems) within items (items, pairs), and what in them is only rounding."""
+    """Differences of one metric (items, systems) within items (items, pairs), and their rounding error."""
     first, second = np.triu_indices(metric.shape[1], k=1)
     return metric[:, first] - metric[:, second], _SAME * float(np.abs(metric[~np.isnan(metric)]).max(initial=0.0))
 
 
 def _merged(ordered: Floats, slack: float) -> Floats:
-    """Give ascending values that lie within the slack of their neighbour the largest value of their group."""
+    """Replace ascending values that lie within the slack of their neighbour by the largest value of their group."""
     last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
     return np.repeat(ordered[last], np.diff(np.append(-1, last)))

@@ -1,8 +1,9 @@
-"""What clusters of items do to counts: items of one document say less than as many of several documents.
+"""Design effects of clusters: items of one document carry less information than as many items of several documents.
 
-A statistic of counts moves a little with each item. Added up over items these influences give its variance if items are
-independent, added up over clusters first the variance if only clusters are. The ratio is the design effect; counts
-divided by it are as many independent ones, and whatever is computed of them is as unsure as the clusters make it.
+Each item has an influence on a statistic of counts. The sum of squared influences of items is its variance if items are
+independent; with influences first summed within clusters, it is the variance if only clusters are independent. The
+ratio is the design effect. Counts divided by it are effective counts: statistics of them have the variance that the
+clusters imply.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
-_STEP = 1e-4  # of a count, to either side
-_SPREAD = 1.0  # pseudo-counts in all, so that answers which do not vary count as one a cluster
-_DIGITS = 4  # exact where systems are swapped, whatever the order of a sum
+_STEP = 1e-4  # step of numerical derivatives, to either side of a count
+_SPREAD = 1.0  # total pseudo-count, so that constant answers count as one per cluster
+_DIGITS = 4  # rounding, so that swapping systems gives exactly symmetric results
 
-# [human, metric], the last: absent
+# [human, metric]; the last one is absent
 _CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]], dtype=np.int8)
 
 
@@ -32,17 +33,17 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
 
 
 class DesignEffect(NamedTuple):
-    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, which tells
-    nothing of it. `clusters` (...): how many equal ones the clusters are worth; inf where no two items share one."""
+    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, where it is
+    unknown. `clusters` (...): effective number of equal clusters; inf if no two items share one."""
 
     effect: Floats
     clusters: Floats
 
     def divisor(self, confidence: float) -> Floats:
-        """What counts are divided by (...): the effect, more with few clusters, since it is then known badly.
+        """Divisor of counts (...): the design effect, increased for few clusters, with which it is uncertain.
 
         The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
-        law, so that an interval by effective counts is as wide as one by t. Never less than 1; 1 without ratings.
+        distribution, so that an interval from effective counts is as wide as one from t. At least 1; 1 without ratings.
         """
         from scipy.special import ndtri, stdtrit
 
@@ -53,7 +54,7 @@ class DesignEffect(NamedTuple):
 
 
 def joint_outcomes(human: Signs, metric: Signs) -> Signs:
-    """Where each item is counted: signs (..., items) of both -> (..., items), as in rows of `Counts`; 15 is nowhere.
+    """Cell of each item: signs (..., items) of annotators and metric -> (..., items), as in rows of `Counts`; 15: none.
 
     >>> joint_outcomes(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
     [0, 14, 15]
@@ -67,10 +68,10 @@ def outcomes(signs: Signs) -> Signs:
 
 
 class ClusterRows(NamedTuple):
-    """Counts of items by table and cluster: `counts` (n, cells), the `table` and `cluster` (n,) of each row, sorted,
-    the `number` (n,) of equal clusters that it stands for, and how many tables there are.
+    """Counts of items by table and cluster.
 
-    A cluster without a row of a table has no item of it."""
+    `counts` (n, cells), with the `table` and `cluster` (n,) of each row, sorted, the `number` (n,) of equal clusters
+    that it represents, and the number of tables. Rows without items are omitted."""
 
     counts: NDArray[np.int64]
     table: Ints
@@ -79,7 +80,7 @@ class ClusterRows(NamedTuple):
     n_tables: int
 
     def total(self, values: NDArray[Any]) -> Floats:
-        """(tables,): values (n,) added up over clusters."""
+        """(tables,): sums of values (n,) over clusters."""
         return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables).astype(np.float64)
 
 
@@ -91,11 +92,11 @@ def cluster_rows(
     Parameters
     ----------
     table, cells, clusters : int arrays of shape (n,)
-        Of each item: its table, its cell, which counts if it is below `width`, and its cluster.
+        Table, cell and cluster of each item; cells of `width` or more are not counted.
     width, n_tables : int
         Number of cells and of tables.
     number : int array of shape (clusters,), optional
-        How many equal clusters each cluster stands for, 1 by default.
+        Number of equal clusters that each cluster represents, 1 by default.
 
     Examples
     --------
@@ -112,9 +113,9 @@ def cluster_rows(
 
 
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
-    """How much one more item in a cell moves a statistic of tables: (..., cells) -> (..., cells).
+    """Influence of one more item in a cell on a statistic of tables: (..., cells) -> (..., cells).
 
-    By differences to both sides, at the counts and one imagined item spread over all cells.
+    Central differences at the counts plus one pseudo-item spread over all cells.
 
     >>> influence(lambda own: own[..., 0] / own.sum(axis=-1), np.array([60, 39])).round(4).tolist()
     [0.004, -0.0061]
@@ -133,10 +134,10 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
     """The design effect of a statistic of tables (..., cells) that are the sums of clusters: (tables,).
 
-    There are 3 cells (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by
-    C / (C - 1), as the mean was taken out of it. C is the number of clusters, weighed by how much of the variance each
-    must have by the number and the kind of its items and by how similar they are, so that one large cluster counts as
-    one. NaN where nothing was rated.
+    There are 3 cells (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C /
+    (C - 1), since the mean was subtracted. C is the effective number of clusters: clusters are weighted by their
+    expected contribution to the variance, given their items and the similarity of these. A single large cluster gives
+    C near 1. NaN without ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)
@@ -144,8 +145,8 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     >>> round(float(effect[0]), 2), round(float(clusters[0]), 2)  # the five items of a cluster are equal
     (6.67, 4.0)
 
-    Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (how many
-    clusters unequal ones are worth).
+    Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (effective
+    number of unequal clusters).
     """
     counts, of, total_of = rows.counts, rows.table, rows.total
 
@@ -154,7 +155,7 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
 
     table = np.stack([total_of(column) for column in counts.T], axis=-1)
     moves = influence(statistic, table)
-    # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
+    # Expected contribution to the variance of an item of a kind (rated by both, or by one alone).
     squares = np.concatenate(
         [
             np.broadcast_to(ratio((moves**2 * table)[..., kind].sum(-1), table[..., kind].sum(-1))[..., None], size)
@@ -163,13 +164,14 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
         ],
         axis=-1,
     )
-    # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
-    # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
+    # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
+    # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
+    # are too narrow (measured in tests/simulation).
     expected, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
     total, most = total_of(expected), np.zeros(rows.n_tables)
     np.maximum.at(most, of, number)
     seen = ratio(total_of(by_cluster(moves) ** 2), total)
-    # Alike items make the variance of a large cluster grow with the square of its size.
+    # With similar items, the variance of a large cluster grows with the square of its size.
     correlation = np.clip(ratio(seen - 1, ratio(total_of(expected * number), total) - 1), 0, 1)
     variance = expected * (1 + (number - 1) * np.nan_to_num(correlation)[of])
     clusters = ratio(total_of(variance) ** 2, total_of(variance**2))
@@ -182,9 +184,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
 def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | None = None) -> DesignEffect:
     """Design effect of an estimate from the influences of outputs (n,) in clusters `units` (n,).
 
-    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is how many equal clusters
-    the clusters are worth, weighed by the mean of the variance expected and seen, as in `design_effect`. `kind` (n,):
-    outputs of two kinds with different expected influence (with and without a human label).
+    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is the effective number of
+    clusters, weighted by the mean of expected and observed variance, as in `design_effect`. `kind` (n,): outputs of two
+    kinds with different expected influence (with and without a human label).
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
     >>> round(float(effect), 2), float(clusters)
@@ -210,13 +212,12 @@ def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | Non
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
-    """What a sign test divides counts by: (...) all three -> (...), from 1.
+    """Divisor of counts in a sign test: (...) for all three arguments -> (...), at least 1.
 
-    `squares` are the squared sums of signs of clusters, added up: the variance of wins - losses if either side of a
-    cluster is as likely, which is the number of wins and losses if every item is a cluster. So no quantiles of t are
-    needed, and the test keeps its level in the tails, too: with C `clusters` |z| is at most the root of C. With fewer
-    than twelve that is more than flips of whole clusters can show, whose smallest p-value is 2^(1 - C), so the effect
-    is larger by as much.
+    `squares` are sums over clusters of the squared sum of signs: the variance of wins - losses under the null, which is
+    the number of wins and losses if every item is a cluster. So no t quantiles are needed, and the test keeps its level
+    also in the tails: with C `clusters`, |z| is at most sqrt(C). With fewer than twelve clusters this exceeds what
+    flips of whole clusters can reach, whose smallest p-value is 2^(1 - C), so the divisor is increased accordingly.
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
@@ -227,25 +228,24 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
 
 
 def few_clusters(clusters: NDArray[Any]) -> Floats:
-    """What a variance by C clusters (...) is multiplied by, so that |z| is no larger than flips of them can show.
+    """Factor for a variance by C clusters (...), so that |z| does not exceed what sign flips of clusters can reach.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]
     """
     from scipy.special import ndtri
 
-    most = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest z that flips can show, but for its sign
+    most = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest |z| that sign flips can reach
     return np.asarray(np.maximum(clusters / most**2, 1.0))
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:
-    """How many annotations are worth one independent one, at least 1: signs (..., pairs, items), units (items,) ->
-    (..., pairs).
+    """Design effect per pair, pooled over pairs, at least 1: signs (..., pairs, items), units (items,) -> (..., pairs).
 
-    1 + (k - 1) rho, with k the mean number of annotations of a cluster that an annotation of the pair shares, itself
-    included. The correlation rho within clusters is one for all pairs of a study, each pair about its own mean; its
-    standard error over clusters is added, since few clusters leave it unsure. Exactly 1 where no two annotations of a
-    pair share a cluster.
+    1 + (k - 1) rho, where k is the mean number of annotations of the pair in the cluster of an annotation, itself
+    included. The correlation rho within clusters is common to all pairs of a study, with each pair centred on its mean;
+    its standard error over clusters is added, since few clusters estimate it poorly. Exactly 1 if no two annotations of
+    a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()
@@ -267,10 +267,10 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     total = unit_sums(values, units=units, n_units=n_units)
     squares = unit_sums(values**2, units=units, n_units=n_units)
     centre = mean[..., np.newaxis]
-    square = squares - 2 * centre * total + number * centre**2  # squared residuals, and below the square of their sum
+    square = squares - 2 * centre * total + number * centre**2  # squared residuals; below: their squared sum
     together = (total - number * centre) ** 2
     clusters = (number > 0).sum(axis=-1)
-    # A pair's mean is fitted to the same clusters: both sums are that much too small.
+    # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
     within = np.where(shared > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * square
     between = np.where(shared > 1, clusters / np.maximum(clusters - 1, 1), 0.0)[..., np.newaxis] * together
     excess = (between - within).sum(axis=-2)  # (..., units)
@@ -279,6 +279,6 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = excess.sum(axis=-1, keepdims=True) / whole
         error = np.sqrt(((excess - rho * most) ** 2).sum(axis=-1, keepdims=True)) / whole
-    # Without any spread nothing is known of rho: annotations that agree may do so because they share a document.
+    # Without any variation rho is unknown: annotations may agree because they share a document.
     likely = np.clip(np.where(whole > 0, rho + error, 1.0), 0.0, 1.0)
     return np.asarray(1 + np.maximum(shared - 1, 0.0) * likely)

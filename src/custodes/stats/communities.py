@@ -1,7 +1,7 @@
-"""Communities of raters: groups more similar within than across, how clear they are, and whether they last.
+"""Communities of raters: groups more similar within than between, with their modularity and stability.
 
-Common arrays: similarity (n, n), symmetric and not negative, its diagonal ignored, NaN or 0 = no edge; labels (n,) says
-to which community each node belongs.
+Common arrays: similarity (n, n), symmetric and not negative, with ignored diagonal, NaN or 0 = no edge; labels (n,) the
+community of each node.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from custodes.stats.arrays import Floats, require
 
 Labels = NDArray[np.intp]
 
-_ROUNDING = 1e-9  # a similarity this little below 0, or this little asymmetric, is rounding
-# Gains are whole multiples of 2**-50 of modularity, so float sums of them are exact in any order: a move that gains
-# really gains, and the search cannot go round in circles.
+_ROUNDING = 1e-9  # largest negative similarity or asymmetry that is rounding error
+# Gains are integer multiples of 2**-50 of modularity, so sums of them are exact in any order: every accepted move
+# increases modularity, and the search cannot cycle.
 _UNIT = 2.0**50
-_TOLERANCE = 2.0**10  # a gain up to this (about 1e-12 of modularity) is none
-_RETRIES = 20  # finds the true optimum of nearly every graph of up to 8 nodes
+_TOLERANCE = 2.0**10  # smaller gains (about 1e-12 of modularity) are ignored
+_RETRIES = 20  # enough to find the optimum of nearly every graph of up to 8 nodes
 
 
 def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
-    """Group the nodes by Louvain's method on the whole weighted graph: similarity (n, n) -> labels (n,).
+    """Communities of a weighted graph by Louvain's method: similarity (n, n) -> labels (n,).
 
-    The best modularity of a run from single nodes and of runs from the best partition so far with a random share of its
-    nodes dealt out at random. A node may also move out to be its own community. Communities are numbered by their
-    smallest member; a node without edges is its own. The same seed gives the same labels.
+    Returns the partition with the best modularity among a run from single nodes and further runs from the best
+    partition so far with a random part of its nodes reassigned. A node may also become its own community. Communities
+    are numbered by their smallest member; a node without edges is its own community. The same seed gives the same
+    labels.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
     >>> communities(blocks, seed=0).tolist()
@@ -40,13 +41,13 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     weights = _weights(similarity)
     labels = np.arange(len(weights))
     linked = weights.any(axis=0) | weights.any(axis=1)
-    if linked.any():  # the others are left out: no move to or from them would change modularity
+    if linked.any():  # nodes without edges are left out: moving them does not change modularity
         labels[linked] = _search(_affinity(weights[np.ix_(linked, linked)]), np.random.default_rng(seed)) + len(labels)
     return _by_smallest_member(labels)
 
 
 def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
-    """Say how much more weight lies within communities than chance would put there; NaN without any edge.
+    """Modularity: weight within communities minus its expectation at random; NaN without edges.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2)))
     >>> modularity(blocks, np.array([0, 0, 1, 1]))
@@ -60,22 +61,23 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
-    """Cluster resamples (B, n, n) again and compare with labels (n,) -> (kept together (n,), adjusted Rand index (B,)).
+    """Stability of communities under resampling: resamples (B, n, n), labels (n,) -> (stability (n,), adjusted Rand
+    index (B,)).
 
-    Kept together is the share of a node's companions in `labels` that are its companions in a resample too, averaged
-    over the resamples; of a node alone in `labels`, the share of resamples in which it is alone. NaN without a
-    resample. Each resample has its own seed, derived from `seed` and its index.
+    The stability of a node is the proportion of its companions in `labels` that are its companions in a resample,
+    averaged over resamples; for a node that is alone in `labels`, the proportion of resamples in which it is alone. NaN
+    without resamples. Each resample has its own seed, derived from `seed` and its index.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
     >>> kept, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
     >>> kept.tolist(), rand.tolist()
     ([1.0, 1.0, 1.0, 1.0], [1.0])
 
-    Source: Hennig 2007 for clustering resamples again; Hubert and Arabie 1985 for the index.
+    Source: Hennig 2007 for the stability of clusters; Hubert and Arabie 1985 for the index.
     """
     n_resamples, n = len(similarities), len(labels)
     reference = _together(labels)
-    companions = reference.sum(axis=1) - 1  # a node is always together with itself
+    companions = reference.sum(axis=1) - 1  # without the node itself
     co_membership, rand = np.zeros(n), np.empty(n_resamples)
     for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
         together = _together(communities(similarities[b], seed=int(own_seed)))
@@ -86,7 +88,7 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
-    """The weights of the edges (n, n), 0 where there is none."""
+    """Edge weights (n, n), 0 without an edge."""
     weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
     require(np.isfinite(weights).all(), "communities of an infinite similarity")
     require((weights >= -_ROUNDING).all(), "communities of a similarity below 0")
@@ -96,7 +98,8 @@ def _weights(similarity: NDArray[Any]) -> Floats:
 
 
 def _affinity(weights: Floats) -> Floats:
-    """What two nodes together add to modularity, in units and halved: (n, n), exactly symmetric, 0 on the diagonal."""
+    """Half the contribution of each pair of nodes to modularity, in units: (n, n), exactly symmetric, 0 on the
+    diagonal."""
     share = weights / weights.sum()
     degree = share.sum(axis=0)
     affinity = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
@@ -104,7 +107,7 @@ def _affinity(weights: Floats) -> Floats:
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
-    """Run Louvain's method from single nodes, then from the best labels so far with a random share dealt out anew."""
+    """Louvain's method from single nodes, then from the best labels so far with a random part reassigned."""
     n = len(affinity)
     best = _louvain(affinity, np.arange(n), rng)
     highest = (affinity * _together(best)).sum()
@@ -118,7 +121,7 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
 
 
 def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
-    """Improve labels (n,) by moving nodes, then by moving the communities found as if they were nodes, and so on."""
+    """Improve labels (n,) by moving nodes, then by moving the resulting communities as nodes, and so on."""
     labels = _move_nodes(affinity, labels, rng)
     between = _sum_rows(_sum_rows(affinity, labels).T, labels)
     if len(between) == len(labels):
@@ -128,9 +131,10 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 
 
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
-    """Move single nodes, in random order, to the community where they gain most, until none gains: labels 0..k-1."""
+    """Move single nodes, in random order, to the community with the largest gain, until there is none: labels
+    0..k-1."""
     labels, nodes = _without_gaps(labels), np.arange(len(labels))
-    to_community = _sum_rows(affinity, labels)  # (k, n): what each node has in each community
+    to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
     alone = np.zeros((1, len(labels)))  # an empty community, for a node to be its own
     while True:
         to_community = np.concatenate([to_community, alone])
@@ -149,9 +153,9 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
-    """Add up the rows of each community: values (n, m), labels (n,) of 0..k-1 -> (k, m)."""
+    """Sums of the rows of each community: values (n, m), labels (n,) of 0..k-1 -> (k, m)."""
     size = np.bincount(labels)
-    # not a matrix product: threads of a BLAS cost more than they bring on so small ones
+    # not a matrix product: BLAS threads are slower for such small matrices
     return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
 
 
@@ -169,10 +173,10 @@ def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
 
 
 def _adjusted_rand(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Compare two partitions given as together (n, n); 1 where they are equal, trivial ones included."""
+    """Adjusted Rand index of two partitions, each as a matrix of same-community (n, n); 1 for equal partitions."""
     if (first == second).all():
         return 1.0
-    # counts of ordered pairs; a node with itself is no pair
+    # counts of ordered pairs; a node does not pair with itself
     both, neither = int((first & second).sum()) - len(first), int((~first & ~second).sum())
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     excess = 2 * (both * neither - only_first * only_second)

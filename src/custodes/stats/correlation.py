@@ -1,4 +1,4 @@
-"""Pearson, Spearman and Kendall correlation of rankings, and the counts of pairs behind Kendall's tau-b."""
+"""Pearson, Spearman and Kendall correlations, and the counts of pairs behind Kendall's tau-b."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from custodes.stats.system_scores import blocks_of
 Kind = Literal["pearson", "spearman", "kendall"]
 
 EXACT = 4096**2
-"""Outputs times resampling units up to which Kendall's concordance is exact in every resample."""
+"""Largest outputs x resampling units for which Kendall's concordance is computed exactly in every resample."""
 
-_CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
-_BINS = 64  # of each ranking on the grid that stands for very many outputs
-_CACHED = 32  # temporary arrays of places so much smaller than elsewhere stay in the cache
-_CACHE = 16  # temporary arrays of signs so much smaller than elsewhere stay in the cache
-_INT8 = 127  # signs that int8 can add up
+_CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
+_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
+_CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
+_INT8 = 127  # most signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):
-    """Counts of pairs of things, each pair once.
+    """Counts of pairs of outputs, each pair once.
 
     Attributes
     ----------
     concordance
-        Pairs that both rankings order the same way, minus those that they order differently.
+        Concordant minus discordant pairs.
     untied_x, untied_y, untied
-        Pairs that do not tie in the first ranking, in the second one, in either.
+        Pairs that are not tied in the first ranking, in the second one, in either.
     pairs
         All pairs.
     """
@@ -47,7 +47,7 @@ class ConcordanceCounts(NamedTuple):
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Correlate values along the last axis by Pearson's r.
+    """Pearson's r along the last axis.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        r (...); NaN where either side is constant or fewer than two pairs are left.
+        r (...); NaN if either side is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -74,7 +74,7 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
 
 def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Correlate mid-ranks along the last axis by Spearman's rho.
+    """Spearman's rho (Pearson's r of mid-ranks) along the last axis.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        rho (...); NaN where either side is constant or fewer than two pairs are left.
+        rho (...); NaN if either side is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -99,7 +99,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
 
 def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Correlate values along the last axis by Kendall's tau-b.
+    """Kendall's tau-b along the last axis.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        tau-b (...); NaN where either side is constant or fewer than two pairs are left.
+        tau-b (...); NaN if either side is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -126,7 +126,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         counts = pair_counts(x, y)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
     missing = np.isnan(x) | np.isnan(y)
-    if missing.any():  # the highest rank on both sides: concordant with every output that is there
+    if missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
     x, y, absent = (_rows(values, shape) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
     single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
@@ -147,14 +147,14 @@ ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 
 
 def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> ConcordanceCounts:
-    """Compare all pairs of few things, in n^2 steps.
+    """Counts of pairs by direct comparison, in n^2 steps.
 
     Parameters
     ----------
     x, y
         Values (..., n) that broadcast against each other; NaN = not rated.
     pairs
-        Which pairs count (..., n, n), symmetric; by default all.
+        Pairs that count (..., n, n), symmetric; default: all.
 
     Returns
     -------
@@ -200,22 +200,22 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """Count for each output the others that both rankings order the same way, minus those ordered differently.
+    """Concordant minus discordant pairs of each output.
 
-    The sum over a row is twice the numerator of Kendall's tau; the vector times two is its influence function. Takes
-    n sqrt(n) steps.
+    The sum over a row is twice the numerator of Kendall's tau; twice the vector is its influence function. Takes n
+    sqrt(n) steps.
 
     Parameters
     ----------
     x, y
         Values (rows or 1, n) without NaN.
     weights
-        How often each output counts (n,); by default once.
+        Weight of each output (n,); default: 1.
 
     Returns
     -------
     :
-        Counts (rows, n), or weights; a tie counts for neither.
+        Counts (rows, n), or sums of weights; ties count 0.
 
     References
     ----------
@@ -242,19 +242,19 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
 
 
 def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """Count the outputs of a row that have the same value as each output, itself included.
+    """Number of outputs of a row with the same value as each output, itself included.
 
     Parameters
     ----------
     values
         Values (rows, n) without NaN.
     weights
-        How often each output counts (n,); by default once.
+        Weight of each output (n,); default: 1.
 
     Returns
     -------
     :
-        Counts (rows, n), or weights.
+        Counts (rows, n), or sums of weights.
 
     Examples
     --------
@@ -272,10 +272,10 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
 
 
 def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
-    """Correlate scores of systems, where they can be compared.
+    """Correlations of system scores, over the systems that can be compared.
 
-    Kendall's tau-b takes the pairs of systems that can be compared. Pearson and Spearman take the blocks of systems
-    that such pairs join, around the mean (of ranks) of each block.
+    Kendall's tau-b uses the pairs of systems that can be compared. Pearson and Spearman use blocks of systems connected
+    by such pairs, centred on the mean (of ranks) of each block.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     human, metrics
         Scores of systems (B, metrics, systems) each; NaN = no score.
     pairs
-        Which pairs of systems can be compared (metrics, systems, systems), as `common_items` gives them.
+        Pairs of systems that can be compared (metrics, systems, systems), as `common_items` gives them.
 
     Returns
     -------
@@ -301,7 +301,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     >>> over_systems("kendall", np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
     [[0.333]]
     """
-    human = human[:, :1] if (human == human[:, :1]).all() else human  # one row for all metrics
+    human = human[:, :1] if (human == human[:, :1]).all() else human  # the same row for all metrics
     every = bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
     if kind == "kendall":
         counts = pair_counts(human, metrics, pairs=None if every else pairs)
@@ -318,7 +318,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
 
 
 def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
-    """Correlate over the systems of each item.
+    """Correlations over the systems of each item.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
     Returns
     -------
     :
-        Correlations (metrics, items); NaN where undefined (a constant side, one output).
+        Correlations (metrics, items); NaN if undefined (a constant side, or one output).
 
     Examples
     --------
@@ -342,19 +342,19 @@ def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
 
 
 def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[Any]) -> Floats:
-    """Give Kendall's tau-b from counts of pairs.
+    """Kendall's tau-b from counts of pairs.
 
     Parameters
     ----------
     concordance
         Concordant minus discordant pairs (...).
     untied_x, untied_y
-        Pairs that do not tie in either ranking (...); NaN = undefined.
+        Pairs that are not tied in one and in the other ranking (...); NaN = undefined.
 
     Returns
     -------
     :
-        tau-b (...); NaN where all pairs of a ranking tie.
+        tau-b (...); NaN if all pairs of a ranking are tied.
 
     References
     ----------
@@ -369,8 +369,8 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
 
 
 class _Sorted(NamedTuple):
-    """Rows in order: which output stands at each place (rows, n), and where its run of ties starts and ends, which is
-    one row for all where there are no ties."""
+    """Rows in order: the output at each position (rows, n), and start and end of its run of ties; a single row if there
+    are no ties."""
 
     order: Ints
     first: Ints
@@ -388,9 +388,9 @@ class _Sorted(NamedTuple):
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
-    """Outputs in the order of y, and their places there in the order of x, without ties: (rows, n) each.
+    """Outputs in the order of y, and their positions in the order of x, without ties: (rows, n) each.
 
-    A tie in x takes the order of y. Ties in y take two orders, one the reverse of the other.
+    Ties in x follow the order of y. For ties in y, two orders are used, one with reversed ties.
     """
     n = x.order.shape[1]
     place = np.arange(n)
@@ -405,28 +405,28 @@ def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _picked(values: NDArray[Any], places: Ints) -> NDArray[Any]:
-    """Elements of each row; one row of either stands for all."""
+    """Elements of each row; a single row is used for all."""
     if len(places) == 1:
         return np.asarray(np.take(values, places[0], axis=1))
     return np.asarray(values[0][places] if len(values) == 1 else np.take_along_axis(values, places, axis=1))
 
 
 def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values (..., n) as rows: one where all are the same row, else one for each place of a shape."""
+    """Values (..., n) as rows: a single row if all are equal, else one for each position of the shape."""
     if math.prod(values.shape[:-1]) == 1:
         return values.reshape(1, values.shape[-1])
     return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])
 
 
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """A pair is NaN on both sides where one side is; sides without NaN stay as they are."""
+    """Set a pair to NaN on both sides if one side is NaN; sides without NaN are unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     missing = np.isnan(x) | np.isnan(y)
     return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)
 
 
 def _deviations(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding."""
+    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
     defined = ~np.isnan(x)
     complete = bool(defined.all())
     values = x if complete else np.where(defined, x, 0.0)
@@ -437,7 +437,7 @@ def _deviations(x: Floats) -> Floats:
 
 
 def centred(x: Floats) -> Floats:
-    """Give deviations from the mean along the last axis, scaled to at most 1: squares are neither 0 nor infinite.
+    """Deviations from the mean along the last axis, scaled to at most 1 to avoid under- and overflow of squares.
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ def centred(x: Floats) -> Floats:
     Returns
     -------
     :
-        Scaled deviations (..., n); 0 where the value is NaN or its deviation is rounding.
+        Scaled deviations (..., n); 0 where the value is NaN or its deviation is rounding error.
 
     Examples
     --------

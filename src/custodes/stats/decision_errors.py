@@ -1,4 +1,4 @@
-"""How decisions and outcome shares of one rater differ from those of people."""
+"""Differences between the decisions, and outcome probabilities, of one rater and of the annotators."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from custodes.stats.arrays import require
 from custodes.stats.ratios import ratio
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
-"""What `error_types` counts, in that order."""
+"""The columns of `error_types`, in order."""
 
 Kld = Literal["mean", "mode"]
-"""The outcome shares that a divergence compares: posterior means, or the modes of the paper."""
+"""Estimates of outcome probabilities for the divergence: posterior means, or the modes used in the paper."""
 
 
 def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> NDArray[np.float64]:
-    """Shares of correct, inversion, omission, insertion: human (pairs,), other (..., pairs) -> (..., 4), summing to 1.
+    """Proportions of correct, inversion, omission, insertion: human (pairs,), other (..., pairs) -> (..., 4), sum 1.
 
-    Decisions are 1, 0 (not different) or -1; NaN marks a pair not decided by that rater, which is left out. Inversion:
-    opposite winners. Omission: people see a difference, the other none. Insertion: the other sees one, people none.
-    NaN where no pair is decided by both.
+    Decisions are 1, 0 (no difference) or -1; NaN marks a pair without a decision, which is left out. Inversion:
+    opposite winners. Omission: annotators find a difference, the other rater none. Insertion: the other rater finds
+    one, annotators none. NaN if no pair is decided by both.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -38,7 +38,7 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
 
 def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float64]]:
-    """The logarithms of the shares of win, tie and loss: counts (..., 3) -> three (...); NaN without a comparison."""
+    """Log probabilities of win, tie and loss: counts (..., 3) -> three (...); NaN without comparisons."""
     cells, total = _cells(counts, estimate)
     return _logs(cells, total)
 
@@ -46,8 +46,8 @@ def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float6
 def divergence(counts: NDArray[Any], human: list[NDArray[np.float64]], *, estimate: Kld) -> NDArray[np.float64]:
     """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3) and people's `log_shares` -> (...).
 
-    `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, and infinite
-    where people never gave an outcome that the other did. NaN where either has no comparison.
+    `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, with infinite
+    values for outcomes of the other rater that annotators never gave. NaN if either has no comparisons.
 
     >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
     >>> float(divergence(counts, log_shares(human, estimate="mode"), estimate="mode"))
@@ -73,10 +73,10 @@ def _logs(cells: list[NDArray[np.float64]], total: NDArray[np.float64]) -> list[
 
 
 def _cells(counts: NDArray[Any], estimate: Kld) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Wins, ties and losses, with an imagined one of each for `mean`, and their sum; NaN where there are none."""
+    """Wins, ties and losses, with a pseudo-count of 1 each for `mean`, and their sum; NaN without comparisons."""
     require(estimate in ("mean", "mode"), f"estimate={estimate!r} is not allowed; allowed: mean, mode")
     pseudo = 1.0 if estimate == "mean" else 0.0
-    # Spelled out: NumPy's sum over an axis of three is several times slower.
+    # Written out: NumPy's sum over an axis of three is several times slower.
     cells = [counts[..., k] + np.float64(pseudo) for k in range(3)]
     total = cells[0] + cells[1] + cells[2]
     return cells, np.where(total > 3 * pseudo, total, np.nan)

@@ -1,8 +1,8 @@
-"""Clusters drawn anew by their kinds: clusters of which the same is known are exchangeable, and are drawn together.
+"""Resampling of clusters in groups of equal clusters, which are exchangeable.
 
-A resample draws each of G clusters with the same chance, so how often each kind is drawn is multinomial with the shares
-of kinds: the same law, from as many numbers as there are kinds. Millions of battles have thousands of kinds; documents
-that say something of every pair are a kind each.
+A resample draws each of G clusters with equal probability, so the numbers drawn per group are multinomial with the
+proportions of groups. This has the same distribution with fewer random numbers. Millions of battles have thousands of
+groups; documents with comparisons of all pairs are mostly a group each.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 
-_MOST_ROWS = 64  # of a cluster that are compared; clusters alike in so many and longer are kinds of their own
-_BLOCK = 4_000_000  # numbers of an array that is held at once
-_DENSE = 8  # a matrix with a larger share than one in so many is multiplied as dense
-_EXACT = 2.0**24  # integers below are exact in single precision
+_MOST_ROWS = 64  # most rows of clusters that are compared; longer clusters are groups of their own
+_BLOCK = 4_000_000  # most numbers of an array in memory
+_DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
+_EXACT = 2.0**24  # smaller integers are exact in single precision
 
 
 class ClusterGroups(NamedTuple):
-    """`number` (kinds,) of clusters, kinds in the order of their first clusters; `rows` (n,) of these clusters, and
-    the `kind` (n,) that each row belongs to."""
+    """Groups of equal clusters, in the order of their first clusters: `number` (groups,) of clusters, `rows` (n,) of
+    the first clusters, and the `kind` (n,), the group of each row."""
 
     number: Ints
     rows: Ints
@@ -34,7 +34,7 @@ class ClusterGroups(NamedTuple):
 def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
     """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
 
-    `number` (units,): how many equal clusters each unit stands for, 1 by default.
+    `number` (units,): how many equal clusters each unit represents, 1 by default.
 
     >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
@@ -46,7 +46,7 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     _, codes = np.unique(codes[order], return_inverse=True)
     width = int(codes.max(initial=0)) + 1
     _, first, same = np.unique(size, return_index=True, return_inverse=True)
-    like = first[same]  # the first cluster that is the same so far
+    like = first[same]  # the first cluster that is equal so far
     shared = np.bincount(like, minlength=n_units)[like] > 1
     for row in range(_MOST_ROWS):
         open_ = np.flatnonzero(shared & (size > row))
@@ -64,7 +64,7 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
-    """A number for each row (n,) that says all of it: the pair, and the signs, or differences of these, (k, n)."""
+    """An integer code of each row (n,): the pair with the signs, or differences of signs, (k, n)."""
     codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
     for row in signs:
         if 8 * width > 2**62:
@@ -75,9 +75,9 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
 
 def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
-    """How often each kind is there, the data first, then in resamples: slices of 1 + B, and (kinds, some of 1 + B).
+    """Bootstrap weights of groups, row 0 the data: yields slices of 1 + B and weights (groups, some of 1 + B).
 
-    So many at a time as arrays of `size` numbers for each allow. One cluster is never resampled.
+    Blocks are as large as arrays of `size` numbers per resample allow. A single cluster is never resampled.
     """
     n = int(number.sum())
     left, there = (resamples if n > 1 else 0), 0
@@ -93,7 +93,7 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
 def sums_of(
     cell: Ints, kind: Ints, values: NDArray[Any], *, n_cells: int, n_kinds: int
 ) -> Callable[[Floats], NDArray[Any]]:
-    """What adds values (n,) up over kinds, by cell, for how often each kind is there: (kinds, b) -> (cells, b).
+    """Function that sums values (n,) over groups by cell, given bootstrap weights of groups: (groups, b) -> (cells, b).
 
     Sums of integers are exact.
     """
@@ -107,7 +107,7 @@ def sums_of(
     exact = float(np.abs(dense).sum(axis=1).max(initial=0)) if whole else np.inf
 
     def summed(times: Floats) -> NDArray[Any]:
-        # In single precision where that is exact: half the time.
+        # Single precision takes half the time, where it is exact.
         small = exact * float(times.max(initial=0)) < _EXACT
         return np.asarray(dense @ times.astype(np.float32) if small else matrix @ times)
 

@@ -1,4 +1,4 @@
-"""Favoritism: when a metric errs, whom does it favour? (von Däniken et al. 2024, "Favi-Score".)"""
+"""The Favi-Score: which system do the errors of a metric favour? (von Däniken et al. 2024, "Favi-Score".)"""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from custodes.stats.ratios import ratio
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 
 ERROR_COST = _SIGN[np.newaxis, :] - _SIGN[:, np.newaxis]
-"""W of Favi-Score Definition 8, [human, metric]: how far an error moves the outcome towards the first system."""
+"""W of Favi-Score Definition 8, [human, metric]: shift of the outcome towards the first system by an error."""
 ERROR_COST.setflags(write=False)
 
 SIZES = (0.0, 2.0)
-"""The least and the largest |favi|."""
+"""Smallest and largest |favi|."""
 
-_PRIOR = 1 / 6  # one pseudo-count in all, shared by the six error cells; a uniform prior would drown a few errors
-_CHUNK = 4_000_000  # draws held at once per array: 16 MB in float32, about eight such arrays
+_PRIOR = 1 / 6  # one pseudo-count in total over the six error cells; a uniform prior would dominate a few errors
+_CHUNK = 4_000_000  # draws in memory at once per array: 16 MB in float32, about eight such arrays
 
 
 class FaviPosterior(NamedTuple):
-    """Interval of the Favi-Score and the probability that favoritism turns the decision, each of shape (...)."""
+    """Interval of the Favi-Score, and the probability that metric and human margins have opposite signs, (...) each."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -32,7 +32,7 @@ class FaviPosterior(NamedTuple):
 
 
 def errors(counts: NDArray[Any]) -> NDArray[Any]:
-    """Comparisons in which metric and people differ: counts (..., 3, 3) -> (...).
+    """Number of comparisons in which metric and annotators differ: counts (..., 3, 3) -> (...).
 
     >>> int(errors(np.array([[5, 1, 0], [0, 2, 0], [1, 0, 3]])))
     2
@@ -41,7 +41,7 @@ def errors(counts: NDArray[Any]) -> NDArray[Any]:
 
 
 def sample_accuracy(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Share of comparisons in which metric and people agree: counts (..., 3, 3) -> (...); NaN without comparisons.
+    """Proportion of comparisons in which metric and annotators agree: counts (..., 3, 3) -> (...); NaN without any.
 
     >>> float(sample_accuracy(np.array([[360, 180, 60], [20, 40, 40], [90, 90, 120]])))
     0.52
@@ -54,7 +54,7 @@ def sample_accuracy(counts: NDArray[Any]) -> NDArray[np.float64]:
 def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
     """The Favi-Score in [-2, 2], positive where errors favour the first system: counts (..., 3, 3) -> (...).
 
-    NaN where the metric makes no error: favoritism is a property of errors and undefined without them.
+    NaN without errors of the metric: favoritism is a property of errors.
 
     >>> float(favi_score(np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]])))
     0.5
@@ -65,13 +65,13 @@ def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator) -> FaviPosterior:
-    """Credible interval of the Favi-Score and the probability of a flipped decision: counts (..., 3, 3).
+    """Credible interval of the Favi-Score, and the probability of opposite margins, from counts (..., 3, 3).
 
-    Prior 1/6 on every cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed and
-    widened to hold the point; NaN without errors or draws. `flip_probability` is the posterior probability that the
-    margin of the metric and the margin of the people have opposite signs; NaN without comparisons or draws. Swapping
-    the two systems mirrors the interval exactly, equal tables get equal results, and the order of the tables does not
-    matter. Tables share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
+    The prior is 1/6 per cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed
+    and extended to contain the estimate; NaN without errors or draws. `flip_probability` is the posterior probability
+    that the metric margin and the human margin have opposite signs; NaN without comparisons or draws. Swapping the two
+    systems mirrors the interval exactly, equal tables get equal results, and the order of tables has no effect. Tables
+    share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
 
     >>> low, high, flip = favi_posterior(
     ...     np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]), confidence=0.95, draws=1000, rng=np.random.default_rng(0)
@@ -87,20 +87,20 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     tables = counts.reshape(-1, 9)
     swapped = _needs_swap(tables)
     distinct, where = np.unique(np.where(swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True)
-    where = where.reshape(-1)  # NumPy 2.0 alone keeps a second axis
+    where = where.reshape(-1)  # NumPy 2.0 keeps a second axis
 
     step = max(1, _CHUNK // draws)
     chunks = [distinct[start : start + step] for start in range(0, len(distinct), step)]
     drawn = [_posterior(chunk, confidence=confidence, draws=draws, rng=rng) for chunk in chunks]
     low, high, flip = np.concatenate([np.empty((3, 0)), *drawn], axis=1)
 
-    # A table that is its own mirror image has a symmetric posterior: the two tails estimate one number.
+    # For a table that is its own mirror image, both tails estimate the same number.
     mirror = (distinct == distinct[:, ::-1]).all(axis=1)
     half = (high - low) / 2
     low, high = np.where(mirror, -half, low), np.where(mirror, half, high)
 
     low, high = np.where(swapped, -high[where], low[where]), np.where(swapped, -low[where], high[where])
-    point = favi_score(tables.reshape(-1, 3, 3))  # NaN without errors, which minimum and maximum pass on
+    point = favi_score(tables.reshape(-1, 3, 3))  # NaN without errors, also in minimum and maximum
     shape = counts.shape[:-2]
     return FaviPosterior(
         np.minimum(low, point).reshape(shape),
@@ -110,7 +110,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
 
 def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a table (n, 9) precedes its mirror image in lexicographic order, so that one of the two is drawn."""
+    """Whether a table (n, 9) precedes its mirror image in lexicographic order; only one of the two is drawn."""
     unequal = tables != tables[:, ::-1]
     first = unequal.argmax(axis=1)[:, np.newaxis]
     here, mirrored = np.take_along_axis(tables, first, axis=1), np.take_along_axis(tables, 8 - first, axis=1)
@@ -120,9 +120,9 @@ def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
 def _posterior(
     tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper quantile of the Favi-Score and probability of a flip for tables (n, 9)."""
+    """Lower and upper quantile of the Favi-Score, and probability of opposite margins, for tables (n, 9)."""
     cells = [(int(h), int(m)) for h, m in zip(*np.nonzero(ERROR_COST), strict=True)]
-    # Gamma draws per distinct count rather than per table: few items have few distinct counts.
+    # Gamma draws per distinct count instead of per table: few items have few distinct counts.
     distinct_counts = {
         cell: np.unique(tables[:, 3 * cell[0] + cell[1]], return_inverse=True) for cell in (*cells, (0, 0), (2, 2))
     }
@@ -132,7 +132,7 @@ def _posterior(
     }
     summary = np.empty((3, len(tables)))
     tail = (1 - confidence) / 2
-    for block in chunks(len(tables), 4 * draws):  # of a size that stays in the cache
+    for block in chunks(len(tables), 4 * draws):  # of a size that fits the cache
 
         def gammas(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
             return np.asarray(drawn[cell][distinct_counts[cell][1].reshape(-1)[block]])
@@ -143,7 +143,7 @@ def _posterior(
             total += gamma
             human += int(_SIGN[h]) * gamma
             metric += int(_SIGN[m]) * gamma
-        # From the error cells only (Lemma 1 with the diagonal cancelled), before large diagonals blur the difference.
+        # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
         favi = (metric - human) / total
         summary[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
         agreed = gammas((0, 0)) - gammas((2, 2))

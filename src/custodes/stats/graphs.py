@@ -1,4 +1,4 @@
-"""Graphs of significant differences: cycles, condensation, transitive reduction, layers, and letters of groups."""
+"""Graphs of significant differences: cycles, condensation, transitive reduction, layers and group letters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Systems that beat each other in a circle, merged: adjacency (n, n) -> component (n,), its adjacency (k, k).
+    """Strongly connected components: adjacency (n, n) -> component (n,), adjacency of components (k, k).
 
-    adjacency[a, b] says that a beats b. Components are the strongly connected ones, numbered in topological order
-    (a winner before its losers; by layer, then by smallest member), so equal graphs give equal numbers.
+    adjacency[a, b] is True if a wins against b. Components are numbered in topological order (winners before losers; by
+    layer, then by smallest member), so equal graphs get equal numbers.
 
     >>> beats = np.zeros((4, 4), dtype=bool)
     >>> beats[[0, 1, 2, 0], [1, 2, 0, 3]] = True
@@ -26,7 +26,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     """
     reach = _closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
-    # each row is one component, backwards: by smallest member first, as the order of components in a layer
+    # each row is one component, in reverse order: by smallest member first, the order of components in a layer
     members = np.unique(mutual, axis=0)[::-1]
     between = _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
     order = np.argsort(layers(between), kind="stable")
@@ -34,7 +34,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The fewest edges that imply the same order: adjacency (n, n) of a graph without cycles -> (n, n).
+    """Smallest set of edges with the same reachability: acyclic adjacency (n, n) -> (n, n).
 
     >>> chain = np.triu(np.ones((3, 3), dtype=bool), 1)
     >>> np.argwhere(transitive_reduction(chain)).tolist()
@@ -48,7 +48,7 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """How many edges the longest path to each component has: adjacency (k, k) without cycles -> (k,), winners at 0.
+    """Length of the longest path to each component: acyclic adjacency (k, k) -> (k,), winners at 0.
 
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
@@ -63,12 +63,12 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def clearest_cycles(edge: Floats) -> list[list[int]]:
-    """A cycle of each strongly connected part of a graph: the one whose weakest edge is strongest.
+    """For each strongly connected component, the cycle whose weakest edge is strongest.
 
     Parameters
     ----------
     edge : array of shape (n, n)
-        edge[a, b] > 0 is the strength of an edge from a to b; 0 where there is none.
+        edge[a, b] > 0 is the strength of an edge from a to b; 0 without an edge.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     for part in sorted(parts, key=lambda part: (-len(part), part[0])):
         within = edge[np.ix_(part, part)]
         levels = np.unique(within[within > 0])
-        low, high = 0, len(levels) - 1  # the strongest level at which a cycle is left
+        low, high = 0, len(levels) - 1  # the highest level at which a cycle remains
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if len(_strong_parts(within >= levels[middle])) else (low, middle - 1)
@@ -108,7 +108,7 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
 
 
 def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The strongly connected parts with at least two nodes: (parts, n), which nodes each has."""
+    """Strongly connected components with at least two nodes, as masks (components, n)."""
     from scipy.sparse.csgraph import connected_components
 
     label = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
@@ -117,17 +117,18 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:
-    """A word of letters for each thing: two share a letter exactly where they are not told apart.
+    """Group letters of each node: two share a letter if and only if they do not differ significantly.
 
-    `apart` (n, n) symmetric: which pairs are told apart; `order` the things from the best, who have the first letters.
-    After 26 letters come a1, b1, ... Every letter goes to as many as it can; there are few letters, not always the
-    fewest.
+    `different` (n, n), symmetric, marks pairs that differ significantly; `order` are the nodes from the best, which
+    gets the first letters. After 26 letters come a1, b1, ... Every letter covers as many nodes as possible; the number
+    of letters is small, not always minimal.
 
     >>> apart = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
     >>> letters(apart, [0, 1, 2])
     ['a', 'ab', 'b']
 
-    Source: Piepho 2004 for the display; Gramm et al. 2007, who cover the pairs that are not told apart by cliques.
+    Source: Piepho 2004 for the display; Gramm et al. 2007, who cover the pairs without significant difference by
+    cliques.
     """
     ranked = np.asarray(order, dtype=np.intp)
     matrix = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
@@ -137,7 +138,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     groups: list[list[int]] = []
     for a in range(n):
         while rest := open_[a] >> a:
-            # alone only where nobody shares
+            # a single node only if it shares no letter
             filled = _filled(near, open_, a, a + _lowest(rest - 1 if rest & 1 and rest > 1 else rest))
             groups.append([i for i in range(n) if filled >> i & 1])
             for i in groups[-1]:
@@ -152,9 +153,9 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
 
 
 def _filled(near: list[int], open_: list[int], a: int, b: int) -> int:
-    """Two that share a letter and all who can join: first who brings a pair that is still open, then anybody.
+    """Clique with both nodes and all that can be added: first nodes that cover an uncovered pair, then others.
 
-    Sets of things are the bits of whole numbers, which are many times faster than small arrays.
+    Sets of nodes are bit masks in integers, which are much faster than small arrays.
     """
     inside = 1 << a | 1 << b
     fits, brings = near[a] & near[b], open_[a] | open_[b]
@@ -170,12 +171,12 @@ def _filled(near: list[int], open_: list[int], a: int, b: int) -> int:
 
 
 def _lowest(bits: int) -> int:
-    """The place of the first bit."""
+    """Position of the lowest set bit."""
     return (bits & -bits).bit_length() - 1
 
 
 def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """reach[a, b]: whether a path of one edge or more leads from a to b, by repeated squaring."""
+    """reach[a, b]: whether a path of at least one edge leads from a to b, by repeated squaring."""
     reach = adjacency
     while True:
         longer = reach | _product(reach, reach)
@@ -185,5 +186,5 @@ def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The Boolean matrix product; through float32, because BLAS knows no Boolean."""
+    """Boolean matrix product, through float32, because BLAS has no Boolean type."""
     return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0)

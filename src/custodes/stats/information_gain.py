@@ -1,4 +1,4 @@
-"""How much more information would give a test 50 % power to decide an undecided pair."""
+"""Relative gain of information that would give a test 50 % power to decide an undecided pair."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import numpy as np
 from custodes.stats.arrays import Floats, chunks
 
 MOST = 20.0
-"""Largest gain of information that is forecast, as a multiple of the present information."""
+"""Largest forecast gain of information, as a multiple of the present information."""
 
 _STEPS = 30
 _BISECTIONS = 30
 _SPREADS = np.append(0.0, np.geomspace(0.01, 2.0, 24))
-"""Standard deviations of the true margins that the components of the prior have; 0 for pairs without a difference."""
+"""Standard deviations of true margins in the components of the prior; 0 for pairs without a difference."""
 _NEVER = 1e-15  # a probability below rounding error
 _ROUNDS = 20
-"""Iterations of the fit of the prior: more would fit the chance variation of a few dozen pairs."""
+"""Iterations of the fit of the prior; more would fit the sampling error of a few dozen pairs."""
 
 
 def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
-    """Relative gain of information with which a pair is decided with probability one half: (pairs,).
+    """Relative gain of information at which a pair is decided with 50 % power: (pairs,).
 
     `z` (pairs,) is the estimate over its standard error; `seen` (pairs,) the information, as the number of independent
-    comparisons without a tie that would give this standard error. A pair is decided where |z| is at least `critical`.
-    The prior of the true margins is fitted to all pairs, so that the largest of many differences is shrunk. 0 where the
-    pair is decided; inf where 20 times the information does not suffice; NaN where z or the information is.
+    comparisons without ties that would give this standard error. A pair is decided if |z| is at least `critical`. The
+    prior of the true margins is fitted to all pairs, so that large observed differences are shrunk. 0 if the pair is
+    decided; inf if 20 times the information is not sufficient; NaN if z or the information is.
 
     >>> z, seen = np.array([1.41, 2.58, 0.0]), np.array([50.0, 60.0, 10.0])
     >>> information_gain(z, seen, critical=1.96).round(1)
@@ -40,10 +40,10 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     if not defined.any():
         return gains
     size, information = np.abs(z[defined]), seen[defined]
-    # (pairs, spreads): variance of z from the true margins of a spread, and the probability of each spread
+    # (pairs, spreads): variance of z by the true margins of a component, and the probability of each component
     wider = information[:, np.newaxis] * _SPREADS**2
     likely = _likely(size[:, np.newaxis], wider)
-    # Only undecided pairs, those with the same outcomes once.
+    # Only undecided pairs, and each distinct outcome once.
     open_ = np.flatnonzero(size < critical)
     _, at, same = np.unique(np.stack([size, information])[:, open_], axis=1, return_index=True, return_inverse=True)
     gain = np.zeros(len(size))
@@ -53,8 +53,8 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
 
 
 def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
-    """The gain of information (pairs,) at which the power is one half, searched on a grid; inf where not reached."""
-    # Spreads of negligible probability do not change the power of any pair.
+    """The gain of information (pairs,) at which the power is 50 %, searched on a grid; inf if not reached."""
+    # Components of negligible probability do not change the power of any pair.
     spread = (likely > _NEVER).any(axis=0)
     shrunk, likely = (wider / (wider + 1))[:, spread], likely[:, spread]
     first = np.full(len(z), np.inf)
@@ -73,7 +73,7 @@ def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: 
 
 
 def _power(gain: Floats, z: Floats, shrunk: Floats, likely: Floats, critical: float) -> Floats:
-    """The probability (..., pairs) that pairs are decided after a `gain` (..., pairs) of information."""
+    """Probability (..., pairs) that a pair is decided after a `gain` (..., pairs) of information."""
     from scipy.special import ndtr
 
     gain = gain[..., np.newaxis]
@@ -84,7 +84,7 @@ def _power(gain: Floats, z: Floats, shrunk: Floats, likely: Floats, critical: fl
 
 
 def _likely(z: Floats, wider: Floats) -> Floats:
-    """The posterior of the spreads (pairs, spreads), with a prior fitted to all pairs by the EM algorithm."""
+    """Posterior probabilities of the components (pairs, spreads), with a prior fitted to all pairs by EM."""
     density = np.exp(-(z**2) / (2 * (wider + 1))) / np.sqrt(wider + 1)
     prior = np.full(density.shape[1], 1 / density.shape[1])
     for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""Intervals: of proportions, from resamples, of ratios, and simultaneous ones of several estimates."""
+"""Confidence intervals: of proportions, from resamples, of ratios, and simultaneous ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.normal_pairs import NormalMaximum
 
 Bounds = tuple[float, float]
-"""The least and the largest value that a statistic can take."""
+"""Lower and upper bound of a statistic."""
 
 SHARE: Bounds = (0.0, 1.0)
 CORRELATION: Bounds = (-1.0, 1.0)
@@ -21,17 +21,17 @@ POSITIVE: Bounds = (0.0, np.inf)
 ANY: Bounds = (-np.inf, np.inf)
 
 N_DIRECTIONS = 20_000
-"""Random directions for the largest of several normal values: the level of .95 is met within .001."""
+"""Random directions for the maximum of several normal variates: a level of .95 is met within .001."""
 
-_ENOUGH = 0.5  # share of resamples that must be defined for an interval
-_NONE = 1e-15  # of a variance of a proportion
-_SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
-_FARTHEST = 9.0  # standard errors in which a p-value is sought
+_ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
+_NONE = 1e-15  # smaller variances of a proportion count as 0
+_SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
+_FARTHEST = 9.0  # largest distance, in standard errors, in the search for a p-value
 _STEPS = 40
 
 
 def student_quantile(confidence: float, n_units: float) -> float:
-    """The t quantile of a central interval with `n_units` - 1 degrees (one degree at least).
+    """The t quantile of a central interval with `n_units` - 1 degrees of freedom (at least 1).
 
     >>> round(student_quantile(0.95, 12), 3)
     2.201
@@ -42,10 +42,10 @@ def student_quantile(confidence: float, n_units: float) -> float:
 
 
 def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
-    """Bounds of proportions (...) among `n` independent observations, or as many as clustered ones are worth.
+    """Bounds of proportions (...) from `n` independent observations, or effective observations for clusters.
 
-    `quantile` is that of the normal distribution, or of Student's t where the variance was estimated. The interval
-    contains the proportion; NaN where anything is.
+    `quantile` is that of the normal distribution, or of Student's t if the variance was estimated. The interval
+    contains the proportion; NaN if any argument is.
 
     >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -60,9 +60,9 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the central percentile interval of draws (B, ...) as (low, high), each (...).
+    """Central percentile interval of draws (B, ...) as (low, high), each (...).
 
-    NaN draws are left out; where fewer than half of the draws are defined, or there are none, the interval is NaN.
+    NaN draws are left out; the interval is NaN if fewer than half of the draws are defined, or without draws.
 
     >>> low, high = percentile_interval(np.arange(101.0), confidence=0.5)
     >>> low.item(), high.item()
@@ -91,15 +91,15 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 def student_interval(
     draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds, few_draws: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give estimate ± t x standard error: draws (1 + B, ...), the estimate first, -> (low, high), each (...).
+    """Estimate ± t x standard error: draws (1 + B, ...), row 0 the estimate, -> (low, high), each (...).
 
-    The standard error is the standard deviation of the B resamples of `n_units` clusters times sqrt(G / (G - 1)), t has
-    G - 1 degrees. With `few_draws` the error of the standard error from B resamples counts, too (Satterthwaite): t has
-    1 / (1 / (G - 1) + 1 / (B - 1)) degrees. A `SHARE` p has the Wilson interval of as many observations as its standard
-    error amounts to, p (1 - p) / error^2; of G where that is 0 / 0, so it has a width at 0 and 1. Else the error is
-    taken where the statistic's variance depends least on its value: the arcsine scale between two bounds, the square
-    root above a lower one. So the interval stays within the bounds and contains the estimate. NaN where the estimate is
-    undefined or fewer than half of the draws are defined, and with one cluster or one draw.
+    The standard error is the standard deviation over the B resamples of G = `n_units` clusters times sqrt(G / (G - 1)),
+    and t has G - 1 degrees of freedom. With `few_draws` the sampling error of the standard error from B resamples is
+    included (Satterthwaite): t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom. A `SHARE` p has the Wilson
+    interval with p (1 - p) / error^2 observations; with G observations if that is 0 / 0, so that the interval at 0 and
+    1 has a width. For other bounds the error is computed on a variance-stabilising scale: arcsine between two bounds,
+    square root above a lower bound. So the interval stays within the bounds and contains the estimate. NaN if the
+    estimate is undefined, if fewer than half of the draws are defined, and with one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -123,8 +123,8 @@ def student_interval(
     )
     quantile = np.where(enough, student_quantile(confidence, units), np.nan)
     if bounds == SHARE:
-        share = draws[0].clip(0.0, 1.0)  # rounding
-        # At 0 and 1 the resamples tell how much one observation is worth, if they vary.
+        share = draws[0].clip(0.0, 1.0)  # rounding error
+        # At 0 and 1 the variation of the resamples gives the weight of an observation.
         center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
         variance = center * (1 - center)
         estimable = (variance > _NONE) & (error**2 > _NONE)
@@ -133,17 +133,17 @@ def student_interval(
     reach = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
         low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
-        # The way there and back rounds.
+        # The transformation and its inverse have rounding errors.
         return np.minimum(low, draws[0]).clip(least, largest), np.maximum(high, draws[0]).clip(least, largest)
 
 
 def expanded_interval(
     estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give percentiles of draws (B, ...) at the levels of t with G - 1 degrees, widened to the estimate (...).
+    """Percentiles of draws (B, ...) at the levels of t with G - 1 degrees of freedom, extended to contain the estimate.
 
-    For draws that are not centred at the estimate, from `n_units` clusters. NaN as `percentile_interval`, and where the
-    estimate is undefined. A `SHARE` of which all draws are 0, or all 1, has the Wilson interval of G observations.
+    For draws that are not centred at the estimate, from G = `n_units` clusters. NaN as in `percentile_interval`, and if
+    the estimate is undefined. A `SHARE` with draws that are all 0, or all 1, has the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -156,7 +156,7 @@ def expanded_interval(
 
     level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
     low, high = percentile_interval(draws, confidence=level)
-    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN where either is
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if either is
     if bounds == SHARE:
         certain = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         ends = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
@@ -180,9 +180,11 @@ def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64
 
 @dataclass(frozen=True, kw_only=True)
 class ResampledEstimate:
-    """An estimate in resamples of `n_units` clusters: `draws` (1 + B,), the data first. `population` (B,) says what it
-    may be with very many items, where resamples are no guide to that. `bounds` of what is estimated, and the `width` of
-    what one cluster can change."""
+    """An estimate with resamples of `n_units` clusters: `draws` (1 + B,), row 0 the data.
+
+    `population` (B,) are simulated values with very many items, if resamples are not valid for these. `bounds` are
+    those of the statistic, and `width` is the largest effect of one cluster.
+    """
 
     draws: Floats
     population: Floats | None
@@ -192,21 +194,21 @@ class ResampledEstimate:
 
     @property
     def value(self) -> float:
-        """Of the data."""
+        """The estimate from the data."""
         return float(self.draws[0])
 
     @property
     def resampled(self) -> Floats:
-        """(B,): what varies over resamples, for its likeness to other estimates."""
+        """(B,): the values used for correlations with other estimates."""
         return self.draws[1:] if self.population is None else self.population
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Student's, or the expanded percentiles of the population; NaN where too few clusters or draws tell the level.
+        """Student's t interval, or the expanded percentiles of `population`; NaN with too few clusters or draws.
 
-        Where signs alone would not be significant, 2^(1 - G) above 1 - level, there is no interval; nor where a
-        percentile is beyond the outermost draws. Where no resample departs from the estimate, its error is unknown and
-        not 0: the interval reaches as far as the share of clusters that could differ and have not been met,
-        1 - ((1 - level) / 2)^(1 / G), times the `width`.
+        There is no interval if sign flips could not be significant (2^(1 - G) above 1 - level), or if a percentile lies
+        beyond the most extreme draws. If no resample differs from the estimate, its error is unknown and not 0: the
+        interval extends by 1 - ((1 - level) / 2)^(1 / G), the proportion of clusters that could differ without being in
+        the sample, times `width`.
         """
         tail = (1 - level) / 2
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
@@ -226,12 +228,13 @@ class ResampledEstimate:
         return low, high
 
     def distance(self, at: float) -> float:
-        """How far the estimate is from a value, in standard errors: its interval at a level ends there; NaN without."""
+        """Distance of the estimate from a value in standard errors, by inverting its interval; NaN without an
+        interval."""
         from scipy.special import ndtr
 
         def leaves_out(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
-            return at < low or at > high  # NaN: it does not
+            return at < low or at > high  # False for NaN
 
         near, far = 0.0, _FARTHEST
         for _ in range(_STEPS):
@@ -243,8 +246,8 @@ class ResampledEstimate:
 def cluster_intervals(
     draws: Floats, n_units: Ints, *, confidence: float, bounds: Bounds, fewest: int
 ) -> tuple[Floats, Floats]:
-    """Bounds of estimates (k,) from their draws (1 + B, k), the data first, each from its number of clusters (k,); NaN
-    with fewer clusters than `fewest`."""
+    """Bounds of estimates (k,) from draws (1 + B, k), row 0 the data, each with its number of clusters (k,); NaN with
+    fewer clusters than `fewest`."""
     low, high = np.full((2, draws.shape[1]), np.nan)
     for k in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
         estimate = ResampledEstimate(
@@ -256,8 +259,8 @@ def cluster_intervals(
 
 @dataclass(frozen=True, kw_only=True)
 class SimultaneousIntervals:
-    """Estimates (k,) with intervals that hold all true values together, and p-values of 'it is this value', adjusted
-    for all; `level` is that of each interval alone. NaN where undefined."""
+    """Estimates (k,) with simultaneous intervals, and adjusted p-values of 'the estimate equals this value'; `level` is
+    that of each interval alone. NaN if undefined."""
 
     estimate: Floats
     low: Floats
@@ -269,12 +272,12 @@ class SimultaneousIntervals:
 def simultaneous_intervals(
     estimates: Sequence[ResampledEstimate | None], at: Sequence[float], *, confidence: float
 ) -> SimultaneousIntervals:
-    """Intervals of estimates that hold together at a level, and tests of each against a value.
+    """Simultaneous confidence intervals of estimates, and tests of each against a value.
 
-    The level of each interval is that of |z| for the `confidence` quantile of the largest |z| of normal values with the
-    correlations that the estimates have over their shared resamples. p is at most 1 - confidence exactly where the
-    interval leaves out the value. One estimate has the interval that it has alone. An estimate without an interval at
-    `confidence` is not of the family, nor is one that is None.
+    The level of each interval is the normal probability of the `confidence` quantile of the largest |z| among normal
+    variates with the correlations that the estimates have over their shared resamples. p is at most 1 - confidence
+    exactly if the interval excludes the value. A single estimate has its ordinary interval. Estimates that are None or
+    without an interval at `confidence` do not belong to the family.
 
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)
@@ -316,14 +319,14 @@ def simultaneous_intervals(
 
 
 def _normal_tail(level: float, n_units: int) -> float:
-    """The share of draws beyond one end of an expanded interval."""
+    """Probability of draws beyond one bound of an expanded interval."""
     from scipy.special import ndtr
 
     return float(ndtr(-student_quantile(level, n_units)))
 
 
 def _correlation(resampled: Sequence[Floats]) -> Floats:
-    """(k, k); what does not vary is like nothing else, and a resample that lacks an estimate tells nothing of it."""
+    """Correlations (k, k); estimates without variation have correlation 0, and undefined resamples are ignored."""
     draws = np.stack(resampled, axis=1)
     there = np.isfinite(draws)
     mean = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)

@@ -1,4 +1,4 @@
-"""One ranking out of many: Kemeny's ranking of least disagreement."""
+"""Kemeny's rank aggregation: the ranking with the fewest disagreements."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import require
 from custodes.stats.graphs import condensation
 
-_EXACT_LIMIT = 16  # systems in one circle of majorities: 2**16 subsets times 16 systems in 8 MB
+_EXACT_LIMIT = 16  # systems in one majority cycle: 2**16 subsets times 16 systems in 8 MB
 
 
 class Kemeny(NamedTuple):
-    """Systems from best to worst, the votes against that order, and whether no order has fewer."""
+    """Systems from best to worst, the number of votes against that order, and whether it is minimal for certain."""
 
     order: NDArray[np.intp]
     cost: float
@@ -23,12 +23,12 @@ class Kemeny(NamedTuple):
 
 
 def kemeny(preference: NDArray[Any]) -> Kemeny:
-    """The ranking that contradicts the fewest votes: preference (systems, systems) -> order, cost, exact.
+    """Ranking with the fewest contradicting votes: preference (systems, systems) -> order, cost, exact.
 
-    preference[a, b] is the (weighted) number of votes that rank a above b; the diagonal does not count. Systems are
-    split into the circles of the majority graph, each circle of up to 16 systems is solved exactly, a larger one by
-    local search (`exact` is then False). Among equally good rankings the one that puts the better Borda score, then
-    the smaller index, first.
+    preference[a, b] is the (weighted) number of votes that rank a above b; the diagonal is ignored. Systems are divided
+    into the strongly connected components of the majority graph. Each component of up to 16 systems is solved exactly,
+    larger ones by local search (`exact` is then False). Among equally good rankings, the one with the better Borda
+    scores first is chosen, then by smaller index.
 
     >>> order, cost, exact = kemeny(np.array([[0, 2, 3], [1, 0, 2], [0, 1, 0]]))
     >>> order.tolist(), cost, exact
@@ -39,11 +39,11 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     votes = np.array(preference, dtype=np.float64)
     require(np.isfinite(votes).all(), "votes must be finite")
     np.fill_diagonal(votes, 0.0)
-    # Every order pays at least the smaller side of each pair. Between circles an order along the majority graph pays
-    # just that, so only the order within circles is open.
+    # The cost of any order is at least the smaller side of each pair. Between components, an order along the majority
+    # graph has exactly that cost, so only the orders within components remain.
     component, _ = condensation(votes > votes.T)
     circles = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
-    # Of all orders best in every circle and along the majorities between them, the first by Borda, then index.
+    # Among the optimal orders within and between components, the first by Borda score, then by index.
     n = len(votes)
     preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
     beats = (votes > votes.T) & (component[:, np.newaxis] != component)
@@ -65,11 +65,11 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
 
 
 _MayFollow = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-"""Which systems of a circle may come next in a best order, given which of them are placed: (k,) -> (k,)."""
+"""Systems of a component that may come next in an optimal order, given those already placed: (k,) -> (k,)."""
 
 
 def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
-    """Exact: the cost of the best order of the systems not yet placed, for every subset (2**k) of placed ones."""
+    """Exact solution: cost of the best order of the systems not yet placed, for every subset (2**k) of placed ones."""
     k = len(votes)
     bit = 1 << np.arange(k)
     subset = np.arange(1 << k)
@@ -90,13 +90,14 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
 
 
 def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
-    """Heuristic: from the Borda order, move single systems while that helps; the order found is then the only one."""
+    """Heuristic: from the Borda order, move single systems while the cost decreases; the result is the only
+    candidate."""
     order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
     n = len(order)
     while True:
-        gain = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: votes lost when i and j swap sides
+        gain = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
         total = np.concatenate([np.zeros((n, 1)), np.cumsum(gain, axis=1)], axis=1)
-        # [i, j]: extra cost when the system at i is taken out and put in at place j, past i + 1 .. j or j .. i - 1
+        # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
         position = np.arange(n)
         change = (
             np.where(position > position[:, np.newaxis], total[:, 1:], total[:, :-1])

@@ -10,18 +10,18 @@ from custodes.stats.intervals import student_quantile
 
 STEPS = 50
 LARGEST = 30.0
-"""Coefficients beyond this mean that the outcome can be separated."""
+"""Larger coefficients indicate that the outcome is separated."""
 
 
 def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
-    """The first coefficient of a logistic regression and the ends of its interval, by Newton's method.
+    """First coefficient of a logistic regression, and the bounds of its interval, by Newton's method.
 
     Parameters
     ----------
     outcome : array of shape (n,)
         Proportions from 0 to 1.
     design : array of shape (n, k)
-        Columns of the regression; there is no intercept but for a column of ones.
+        Columns of the regression; an intercept needs a column of ones.
     units : int array of shape (n,)
         Clusters.
     confidence : float
@@ -30,7 +30,7 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     Returns
     -------
     tuple of float
-        Coefficient, lower and upper bound; NaN where the columns are dependent, the outcome is separated, or there is
+        Coefficient, lower and upper bound; NaN if columns are linearly dependent, the outcome is separated, or there is
         one cluster.
 
     References

@@ -1,7 +1,7 @@
-"""Step-down tests of a family of hypotheses by the largest statistic, from sign flips, resamples or normal draws.
+"""Step-down tests of a family of hypotheses by the maximum statistic, with sign flips, resamples or normal draws.
 
-The p-value and the interval of one estimate come from the same draws under the hypothesis: p <= 1 - confidence exactly
-where the interval excludes 0. The estimates of a family share their draws, so their dependence is taken into account.
+The p-value and the interval of an estimate use the same draws under the hypothesis: p <= 1 - confidence exactly if the
+interval excludes 0. The estimates of a family share their draws, so their dependence is taken into account.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from custodes.stats.bootstrap import sign_flips
 from custodes.stats.ratios import ratio
 
 SIGMAS = 4.0
-"""Monte Carlo standard errors between a probability and a threshold that settle a decision."""
+"""Distance, in Monte Carlo standard errors, between a probability and a threshold at which a decision is certain."""
 
 STREAM = 20_240_229
-"""Seed of the random numbers of tests: fixed, so that no decision depends on the seed of an analysis."""
+"""Seed of the random numbers of tests: fixed, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
-"""Flips for a p-value that is close to the level; fewer in a large family."""
+"""Most flips for a p-value that is close to the level; fewer in a large family."""
 
-_FLIP_WORK = 5_000_000_000  # hypotheses times blocks times flips, at most
+_FLIP_WORK = 5_000_000_000  # largest hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
-_FEW_BLOCKS = 20  # up to which all flips may be enumerated
-_SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
-_CACHE = 2  # temporary arrays are smaller by this factor than elsewhere, so that they stay in the cache
+_FEW_BLOCKS = 20  # most blocks for which all flips may be enumerated
+_SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
+_CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 
 Statistics = Callable[[Ints], Floats]
 """|statistic| of some hypotheses (k',) in n draws under all hypotheses: a new array (k', n)."""
 
 Batch = tuple[int, Statistics]
-"""A number n of draws, and the statistics in them."""
+"""A number n of draws, and their statistics."""
 
 
 class Adjusted(NamedTuple):
-    """Adjusted p-values of hypotheses (k,), NaN where not tested; `at_threshold`: their Monte Carlo error leaves open
-    whether they are at most the level."""
+    """Adjusted p-values of hypotheses (k,), NaN if not tested; `at_threshold`: it is uncertain, by their Monte Carlo
+    error, whether they are at most the level."""
 
     p_adjusted: Floats
     at_threshold: Bools
@@ -51,7 +51,7 @@ class Adjusted(NamedTuple):
 class Family:
     """Estimates (k,) with their intervals, single p-values, and p-values adjusted for the family; NaN where undefined.
 
-    `at_threshold`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most the level.
+    `at_threshold`: it is uncertain, by the Monte Carlo error of `p_adjusted`, whether it is at most the level.
     """
 
     estimate: Floats
@@ -62,7 +62,8 @@ class Family:
     at_threshold: Bools
 
     def significant(self, alpha: float) -> Bools:
-        """(k,): whether `p_adjusted` is at most `alpha`, the level of the tests, beyond its Monte Carlo error."""
+        """(k,): whether `p_adjusted` is at most `alpha`, the level of the tests, with certainty despite Monte Carlo
+        error."""
         return np.asarray((self.p_adjusted <= alpha) & ~self.at_threshold)
 
 
@@ -77,9 +78,9 @@ def step_down(
     limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
     record: Callable[[Ints, Floats], None] | None = None,
 ) -> Adjusted:
-    """Adjusted p-values by the largest statistic of each hypothesis and all less extreme ones.
+    """Adjusted p-values by the maximum statistic over each hypothesis and all less extreme ones (step-down).
 
-    All hypotheses are tested with the draws of the first stage. Those whose p-value is too close to `alpha` for the
+    All hypotheses are tested with the draws of the first stage. Those with a p-value too close to `alpha` for the
     number of draws are tested again with the draws of the next stage.
 
     Parameters
@@ -89,18 +90,18 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Of the largest statistics (m, n) up to hypotheses (m,): sums over draws, and of squares, of the conditional
-        probability that they are at least as large as those observed, or of whether they are: (m,) each.
+        For the largest statistics (m, n) up to hypotheses (m,): sums over draws, and sums of squares, of the
+        conditional probability of being at least as large as the observed ones (or of its indicator): (m,) each.
     alpha : float
         Level.
     data : int, default 0
         1 if the data count as one more draw.
     exact : bool, default False
-        The draws are all that there are.
+        Whether the draws are all possible ones.
     limits : pair of arrays of shape (k,), default (0, 1)
         Lower and upper limits of the p-values, in this order of hypotheses.
     record
-        Is called with hypotheses and their draws (m, n), which it may change.
+        Called with hypotheses and their draws (m, n), which it may modify.
 
     Returns
     -------
@@ -123,7 +124,7 @@ def step_down(
             for some in chunks(int(places[-1]) + 1, _CACHE * n):
                 draws = statistics(order[some])
                 here = places[(places >= some.start) & (places < some.stop)]
-                # The largest of each hypothesis to test and those between it and the one before, and of the rest.
+                # The maxima over each hypothesis to test and those between it and the previous one, and over the rest.
                 starts = np.concatenate([[0], here - some.start + 1])
                 largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
                 largest[0] = np.maximum(largest[0], largest_before)
@@ -141,7 +142,7 @@ def step_down(
         tail[places] = mean.clip(lowest, highest)
         error[places] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / number[places]))
         low, high = tail - SIGMAS * error, tail + SIGMAS * error
-        # From the most extreme: a hypothesis has no smaller p-value than a more extreme one.
+        # From the most extreme: p-values increase towards less extreme hypotheses.
         lowest_p, highest_p = (np.maximum.accumulate(values[::-1])[::-1] for values in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         places = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
@@ -150,15 +151,15 @@ def step_down(
 
 @dataclass(frozen=True, kw_only=True)
 class Flips:
-    """Random signs of blocks: `first` (n, blocks) of +-1 for every p-value; `exact` if with all +1 these are all that
-    there are, but for the opposite of each. None depend on the seed of an analysis."""
+    """Random signs of blocks: `first` (n, blocks) of +-1 for every p-value; `exact` if these and the identity are all
+    flips (up to a global sign). They do not depend on the seed of an analysis."""
 
     first: NDArray[np.int8]
     exact: bool
 
     @classmethod
     def of(cls, n_blocks: int, n: int) -> Flips:
-        """At least n flips; all that there are, up to `MOST_FLIPS`; none with fewer than two blocks.
+        """At least n flips; all possible ones, up to `MOST_FLIPS`; none with fewer than two blocks.
 
         >>> Flips.of(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
@@ -172,7 +173,7 @@ class Flips:
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
-        """The first flips, then more of them, independent of those before; fewer for many hypotheses."""
+        """The first flips, then further independent ones; fewer for many hypotheses."""
         n, n_blocks = self.first.shape
         yield self.first
         most = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
@@ -184,25 +185,25 @@ class Flips:
 def flip_tests(
     estimate: Floats, left: Floats, *, present: Bools, flips: Flips, confidence: float, alpha: float
 ) -> Family:
-    """Tests of estimates that are nearly means over blocks of units, by sign flips of their jackknife pseudo-values.
+    """Sign-flip tests of estimates that are nearly means over blocks of units, with jackknife pseudo-values.
 
     Under the hypothesis the sign of a pseudo-value is arbitrary. Every flip gives a t statistic with its own variance,
-    so that few blocks, and blocks of unequal size, do no harm. Where estimates have unequal numbers of blocks, their t
-    statistics are brought to the scale of normal quantiles. Exact where contributions are symmetric around 0, whatever
-    their number; else for many blocks. The interval is the estimate +- the critical t times the jackknife standard
+    so that few blocks, and blocks of unequal size, are allowed. If estimates have different numbers of blocks, their t
+    statistics are transformed to normal quantiles. Exact for contributions that are symmetric around 0, otherwise
+    asymptotic in the number of blocks. The interval is the estimate +- the critical t times the jackknife standard
     error. With too few blocks for any test at 1 - `confidence` there is neither p-value nor interval, and the estimate
-    is not of the family.
+    is not in the family.
 
     Parameters
     ----------
     estimate : array of shape (k,)
         Estimates.
     left : array of shape (blocks, k)
-        Estimates with a block left out. NaN where undefined, which makes the estimate undefined.
+        Estimates without each block. NaN if undefined, which makes the estimate undefined.
     present : array of bool of shape (blocks, k)
-        Whether a block has data of an estimate.
+        Whether a block has data for an estimate.
     flips : Flips
-        The same for all estimates. There are further ones for p-values close to `alpha`, up to `MOST_FLIPS`.
+        Common to all estimates. Further flips are drawn for p-values close to `alpha`, up to `MOST_FLIPS`.
     confidence : float
         Of the intervals.
     alpha : float
@@ -241,7 +242,8 @@ def flip_tests(
         pseudo = np.where(used, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
         pseudo[np.abs(pseudo) <= _SAME] = 0.0
         total[some], squares[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
-        # |Sum of the signed values| over its largest possible value, which |t| grows with: flips change no square.
+        # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
+        # squares.
         largest = np.sqrt(count[some] * squares[some])
         shares[some] = pseudo * np.nan_to_num(ratio(np.ones(len(pseudo)), largest))[:, np.newaxis]
     freedom = count - 1.0
@@ -249,7 +251,7 @@ def flip_tests(
     factor = (8 * freedom + 1) / (8 * freedom + 3)
 
     def scaled(size: Floats, at: Ints | slice) -> Floats:
-        """Sizes (k', n) on one scale: as they are, or as normal quantiles."""
+        """Sizes (k', n) on a common scale: unchanged, or as normal quantiles."""
         if equal:
             return size
         with np.errstate(divide="ignore"):
@@ -257,9 +259,9 @@ def flip_tests(
             return np.asarray(factor[at, np.newaxis] * np.sqrt(minus))
 
     def critical(values: Floats) -> Floats:
-        """|t| of values (k,) on that scale."""
+        """|t| that corresponds to values (k,) on that scale."""
         size = values if equal else np.sqrt(-np.expm1(-((values / factor) ** 2) / freedom))
-        size = np.minimum(size, 1.0)  # rounding
+        size = np.minimum(size, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt(freedom) * size / np.sqrt((1 - size) * (1 + size)))
 
@@ -267,7 +269,7 @@ def flip_tests(
         columns = np.ascontiguousarray(signs.T, dtype=np.float64)
         return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
 
-    least = np.exp2(1.0 - n)  # the smallest p-value of all flips, below which drawn ones may be
+    least = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
     size = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * freedom))
     return _family(
@@ -286,16 +288,16 @@ def flip_tests(
 def bootstrap_tests(
     draws: Statistics, shape: tuple[int, int], *, n_units: float, confidence: float, alpha: float
 ) -> Family:
-    """Tests of estimates by their bootstrap, for statistics that jump.
+    """Bootstrap tests of estimates, for statistics that are not smooth.
 
-    t is the estimate over the standard deviation of its resamples; under the hypothesis, resamples around their own
-    mean. The normal quantile that this gives becomes one of Student's t. The interval is the estimate +- the critical
-    value times the standard deviation.
+    t is the estimate over the standard deviation of its resamples, compared with resamples around their own mean. The
+    resulting normal quantile is transformed to Student's t. The interval is the estimate +- the critical value times
+    the standard deviation.
 
     Parameters
     ----------
     draws
-        Gives some estimates (k',) of the data, and in B resamples: (k', 1 + B). NaN where undefined.
+        Function that returns some estimates (k',) of the data, and in B resamples: (k', 1 + B). NaN if undefined.
     shape : tuple of int
         Number k of estimates, and 1 + B.
     n_units : float
@@ -308,8 +310,8 @@ def bootstrap_tests(
     Returns
     -------
     Family
-        NaN where an estimate is, or fewer than half of its resamples are defined; without p-value and interval where no
-        resample differs.
+        NaN where the estimate is, or with fewer than half of its resamples defined; no p-value and interval if all
+        resamples are equal to the estimate.
 
     References
     ----------
@@ -329,7 +331,7 @@ def bootstrap_tests(
     defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
 
     def deviations(part: Ints) -> Floats:
-        """Resamples around their mean, NaN where undefined."""
+        """Resamples minus their mean, NaN if undefined."""
         values = np.array(draws(part)[:, 1:], order="C")
         values -= center[part, np.newaxis]
         return values
@@ -375,14 +377,17 @@ def _family(
     exact: bool = False,
     least: Floats | float = 0.0,
 ) -> Family:
-    """Tests of estimates (k,) with standard errors: the |statistic| observed, less rounding, is the `threshold` of
-    those drawn; NaN: not tested. `critical` turns |statistic| into |t|; `least` is the smallest possible p-value."""
+    """Tests of estimates (k,) with standard errors.
+
+    `threshold` is the observed |statistic| minus rounding error, NaN: not tested. `critical` transforms |statistic| to
+    |t|; `least` is the smallest possible p-value.
+    """
     p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
     def record(part: Ints, draws: Floats) -> None:
         n = draws.shape[1]
-        rank = int((1 - confidence) * (n + 1) + _SAME)  # draws, the data among them, that may reach the critical value
+        rank = int((1 - confidence) * (n + 1) + _SAME)  # draws (with the data) that may reach it
         p_value[part] = (np.count_nonzero(draws >= threshold[part, np.newaxis], axis=1) + 1) / (n + 1)
         excluded[part] = (rank + _SAME) / (n + 1)
         if rank:
@@ -405,12 +410,12 @@ def _family(
     )
     p_value = np.maximum(p_value, least)
     p_adjusted[order], at_threshold[order] = adjusted
-    p_adjusted = np.maximum(p_adjusted, p_value)  # NaN where nothing was drawn
+    p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
         reach = np.where(error > 0, critical(bound) * error, 0.0 * bound)
     reach = np.where(np.isfinite(reach), reach, np.nan)
-    # In spite of rounding an interval contains 0 where the test is not significant.
+    # Despite rounding errors, an interval must contain 0 if the test is not significant.
     contains = p_value > excluded
     return Family(
         estimate=estimate,

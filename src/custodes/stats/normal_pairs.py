@@ -1,4 +1,4 @@
-"""Pairs of jointly normal estimates: step-down tests of all differences, and the distribution of the largest one."""
+"""Tests of all differences of jointly normal estimates (step-down), and the distribution of the largest difference."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 """Random directions for every p-value, and the most for one that is close to the level."""
 
-_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # pairs times directions at most, but not fewer directions
-_GROWTH = 4  # of the number of directions from stage to stage
+_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # largest pairs x directions, and fewest directions
+_GROWTH = 4  # growth of the number of directions per stage
 _MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
 _BATCH = 250  # directions at a time
 _BISECTIONS = 50
-_SAME = 1e-9  # log odds; a smaller difference is rounding
-_NO_VARIANCE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
+_SAME = 1e-9  # smaller differences of log odds are rounding errors
+_NO_VARIANCE = 1e-9  # smaller relative variances are rounding errors: systems with the same outcomes on every item
 _TINY = np.finfo(np.float64).tiny
 
 
 def pair_tests(
     estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
 ) -> Adjusted:
-    """Tests that jointly normal estimates are equal, for pairs of them.
+    """Tests of equality of jointly normal estimates, for pairs of them.
 
-    Step-down of the largest |z|. t with `n_units` - 1 degrees of freedom becomes z first. A normal vector is a random
-    direction times a length with a chi distribution: only the direction is drawn, the tail of the length is exact.
+    Step-down test by the largest |z|; t with `n_units` - 1 degrees of freedom is first transformed to z. A normal
+    vector is a random direction times a length with a chi distribution: only the direction is drawn, the tail of the
+    length is exact.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def pair_tests(
     Returns
     -------
     Adjusted
-        Of every pair.
+        P-values of the pairs.
 
     References
     ----------
@@ -76,7 +77,7 @@ def pair_tests(
     directions = _Directions(covariance, first, second, spread)
 
     def tail_sums(largest: Floats, part: Ints) -> tuple[Floats, Floats]:
-        with np.errstate(over="ignore"):  # where no pair varies, the tail is 1 for a z of 0 and else 0
+        with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
             tail = chdtrc(size, (z[part, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
         return tail.sum(axis=1), (tail**2).sum(axis=1)
 
@@ -93,7 +94,8 @@ def pair_tests(
 
 
 class _Directions:
-    """Random directions of jointly normal estimates: |difference| of pairs (k,) over their `spread` (k,)."""
+    """Random directions of jointly normal estimates: |difference| of pairs (k,) over their standard error
+    (`spread`)."""
 
     def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats) -> None:
         values, vectors = np.linalg.eigh(covariance)
@@ -121,12 +123,12 @@ class _Directions:
 
 
 class NormalMaximum:
-    """Distribution of the largest |z| over pairs of jointly normal estimates, if all estimates are equal.
+    """Distribution of the largest |z| over pairs of jointly normal estimates under equality of all estimates.
 
     Parameters
     ----------
     covariance : array of shape (p, p)
-        Of the estimates.
+        Covariance of the estimates.
     first, second : array of int of shape (k,)
         The two estimates of each pair, whose difference has a positive variance.
     n : int, default 1000
@@ -161,7 +163,7 @@ class NormalMaximum:
         return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
 
     def quantile(self, alpha: float) -> float:
-        """The value that the largest |z| exceeds with probability alpha, at most that of Bonferroni."""
+        """Quantile of the largest |z|, exceeded with probability alpha; at most that of Bonferroni."""
         from scipy.special import ndtri
 
         low, high = 0.0, -float(ndtri(alpha / 2 / self._k))
@@ -172,7 +174,7 @@ class NormalMaximum:
 
 
 def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
-    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is more than rounding
+    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is above rounding
     error.
 
     >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])

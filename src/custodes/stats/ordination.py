@@ -1,7 +1,7 @@
 """Ordination of raters: principal components of their rankings, and seriation of distances.
 
-Common arrays: points (raters, n) or (B, raters, n), without NaN: one row per rater, one column a feature of its
-representation (ranks). Columns are centred over the raters, not scaled.
+Common arrays: points (raters, n) or (B, raters, n), without NaN: a row per rater, a column per feature (ranks). Columns
+are centred over raters, not scaled.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, chunks, require
 from custodes.stats.ratios import mean_of_defined, ratio
 
-_CONSTANT = 1e-12  # a deviation below this share of the values themselves is rounding
-_SLACK = 1e-9  # shares of variance that sum to this little less than asked for are enough
+_CONSTANT = 1e-12  # deviations below this proportion of the values are rounding errors
+_SLACK = 1e-9  # tolerance of the sum of variance proportions
 
 
 def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | None = None) -> Floats:
-    """Give each component's share of the variance, largest first: points (B, raters, n) -> (B, min(raters - 1, n)).
+    """Proportion of variance of each component, largest first: points (B, raters, n) -> (B, min(raters - 1, n)).
 
-    column_weights (B, n) says how often each feature is present (1 where None); points or weights with B = 1 broadcast.
-    Shares sum to 1; a row is NaN where all raters coincide.
+    column_weights (B, n) are weights of features (1 if None); points or weights with B = 1 broadcast. Proportions sum
+    to 1; a row is NaN if all raters are equal.
 
     >>> explained_variance(np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [2.0, 1.0]]])).round(3).tolist()
     [[0.8, 0.2]]
@@ -40,10 +40,10 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
 
 
 def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
-    """Place the raters on the first k components: points (raters, n) -> scores (raters, k).
+    """Scores of the raters on the first k components: points (raters, n) -> scores (raters, k).
 
-    On each component the score largest in size is positive (the first such rater decides a tie), so equal points give
-    equal pictures; components that do not exist are 0.
+    On each component the score with the largest absolute value is positive (the first such rater for ties), so equal
+    points give equal plots; missing components are 0.
 
     >>> coordinates(np.array([[0.0, 0.0], [0.0, 0.0], [4.0, 0.0], [8.0, 0.0]])).round(3).tolist()
     [[-3.0, 0.0], [-3.0, 0.0], [1.0, 0.0], [5.0, 0.0]]
@@ -59,7 +59,7 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
 
 
 def needed(explained: NDArray[Any], *, share: float) -> Floats:
-    """Count the components that reach at least a share of the variance: (..., k) -> (...); NaN where they are NaN.
+    """Number of components that explain at least a proportion of the variance: (..., k) -> (...); NaN where NaN.
 
     >>> needed(np.array([0.5, 0.3, 0.2]), share=0.8).item()
     2.0
@@ -73,9 +73,9 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw shares of variance of unrelated raters: points (raters, n) -> (n_draws, min(raters - 1, n)).
+    """Proportions of variance for unrelated raters: points (raters, n) -> (n_draws, min(raters - 1, n)).
 
-    Every rater's values are permuted over the features independently; NaN rows as in `explained_variance`.
+    The values of every rater are permuted over features independently; NaN rows as in `explained_variance`.
 
     >>> null_explained(np.eye(3), n_draws=5, rng=np.random.default_rng(0)).shape
     (5, 2)
@@ -90,10 +90,10 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 
 
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
-    """Order rows by average-linkage clustering with optimally ordered leaves: distance (n, n) -> row indices (n,).
+    """Order of rows by average-linkage clustering with optimal leaf order: distance (n, n) -> row indices (n,).
 
     The matrix is symmetric; its diagonal is ignored, and NaN counts as the mean of the defined distances. Of the two
-    directions the one whose first row has the smaller index is taken.
+    directions, the one whose first row has the smaller index is used.
 
     >>> place = np.array([0.0, 9.0, 1.0])
     >>> leaf_order(np.abs(place[:, np.newaxis] - place)).tolist()
@@ -112,7 +112,7 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _shares(points: Floats, weights: Floats) -> Floats:
-    """The shares of one chunk, from the smaller of the two matrices with the same eigenvalues."""
+    """Variance proportions of one chunk, from the smaller of the two matrices with the same eigenvalues."""
     _, n_raters, n = points.shape
     centred = points - points.mean(axis=1, keepdims=True)
     if n < n_raters:
@@ -120,7 +120,7 @@ def _shares(points: Floats, weights: Floats) -> Floats:
         gram = centred.swapaxes(1, 2) @ centred * (root[:, :, np.newaxis] * root[:, np.newaxis, :])
     else:
         gram = centred * weights[:, np.newaxis, :] @ centred.swapaxes(1, 2)
-    # between raters, one eigenvalue more than there are components: the 0 that centring leaves
+    # between raters there is one more eigenvalue, the 0 due to centring
     values = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
     total = values.sum(axis=1, keepdims=True)
     size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
@@ -128,7 +128,7 @@ def _shares(points: Floats, weights: Floats) -> Floats:
 
 
 def _oriented(left: Floats) -> Floats:
-    """Turn each column so that its entry largest in size, the first up to rounding, is positive."""
+    """Flip columns so that the entry with the largest absolute value, the first up to rounding, is positive."""
     size = np.abs(left)
     decides = np.argmax(size >= (1 - _SLACK) * size.max(axis=0, initial=0.0), axis=0)
     return np.asarray(left * np.sign(left[decides, np.arange(left.shape[1])]))

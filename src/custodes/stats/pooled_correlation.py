@@ -1,8 +1,8 @@
 """Pearson, Spearman and Kendall correlation over all outputs, in every bootstrap resample.
 
 Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
-unit of each item; weights (B, units) how often each unit is in each resample; item_weights (items,) how much an item
-counts. Only outputs rated by both the annotators and the metric count.
+unit of each item; weights (B, units) bootstrap weights of units; item_weights (items,) weights of items. Only outputs
+rated by both the annotators and the metric count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 
 EXACT = 4096**2
-"""Outputs times resampling units up to which Kendall's concordance is exact in every resample."""
+"""Largest outputs x resampling units for which Kendall's concordance is computed exactly in every resample."""
 
-_CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
-_BINS = 64  # of each ranking on the grid that stands for very many outputs
-_INT8 = 127  # signs that int8 can add up
+_CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
+_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_INT8 = 127  # most signs whose sum fits int8
 _STEPS = 16  # rows of a block of running sums
 _FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
 _WIDTH = 128  # resamples at a time, for the processor's cache
@@ -41,12 +41,12 @@ def pooled_correlation(
     weights: NDArray[Any],
     item_weights: Floats | None = None,
 ) -> Floats:
-    """Correlate over all outputs of all items in every resample.
+    """Correlation over all outputs of all items in every resample.
 
     Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation of
-    the repeated rows, with one exception: Kendall's concordance of more than `EXACT` outputs times units is that of
-    rankings cut into 64 bins, corrected to first order for the pairs within a bin. It is exact for the data as they
-    are, and where neither side has more than 64 values.
+    the repeated rows, with one exception: Kendall's concordance of more than `EXACT` outputs x units is computed from
+    rankings cut into 64 bins, corrected to first order for pairs within a bin. It is exact for the data themselves, and
+    if neither side has more than 64 values.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def pooled_correlation(
     Returns
     -------
     :
-        Correlations (B, metrics), or (aspects, B, metrics). NaN where either side is constant in the resample or
-        nothing is rated.
+        Correlations (B, metrics), or (aspects, B, metrics). NaN if either side is constant in the resample, or without
+        shared ratings.
 
     References
     ----------
@@ -91,7 +91,7 @@ def pooled_correlation(
 
 
 def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """Moment sums by group: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
+    """Pearson's r from moment sums by group: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
     x, y = centred(human), centred(metrics)
     one = np.ones((1, len(group)))
 
@@ -108,7 +108,7 @@ def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 
 
 class _Levels:
-    """The distinct values of a ranking from the lowest up: `level` (n,) of each output, and the `group` of each."""
+    """The distinct values of a ranking in ascending order: `level` (n,) of each output, and the `group` of each."""
 
     def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
         self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -116,13 +116,14 @@ class _Levels:
 
     @cached_property
     def counts(self) -> Any:
-        """The number of outputs of each level and group; times weights it gives the sizes of levels in resamples."""
+        """Number of outputs of each level and group; multiplied by weights it gives the sizes of levels in
+        resamples."""
         from scipy.sparse import csc_array
 
         return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
 
     def squares(self, drawn: NDArray[Any]) -> Floats:
-        """Sums of squared sizes of levels (B,). A level of one group is weighed with its group."""
+        """Sums of squared sizes of levels (B,). A level within one group is weighted with its group."""
         if self.shape[1] <= _FEW_GROUPS:
             table = table_sums(self.level, self.group, shape=self.shape).astype(np.float64)
             return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))
@@ -137,7 +138,8 @@ class _Levels:
 
 
 def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """Mid-ranks of every resample: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
+    """Spearman's rho from mid-ranks in every resample: human (aspects, n), metrics (metrics, n) -> (aspects, B,
+    metrics)."""
     sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
     result = np.empty((len(human), len(drawn), len(metrics)))
     for part, weights in _transposed(drawn, 4 * len(group)):
@@ -161,9 +163,9 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
 
 
 def _running_sums(values: Floats) -> Floats:
-    """Running sums along the first axis: (n, B) -> (n, B).
+    """Cumulative sums along the first axis: (n, B) -> (n, B).
 
-    NumPy adds an element at a time along the first axis. Whole rows of many blocks take a sixth of the time.
+    NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the time.
     """
     n, width = values.shape
     blocks = np.zeros((-(-n // _STEPS), _STEPS, width))
@@ -242,7 +244,7 @@ def _on_grid(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any
 
 
 def _binned(level: Ints) -> Ints:
-    """Levels cut into bins of about as many outputs each; as they are where these are few."""
+    """Levels grouped into bins with similar numbers of outputs; unchanged if there are few."""
     size = np.bincount(level)
     if len(size) <= _BINS:
         return level
@@ -251,7 +253,7 @@ def _binned(level: Ints) -> Ints:
 
 
 def _transposed(drawn: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
-    """Some resamples at a time, as columns (groups, B)."""
+    """Blocks of resamples, as columns (groups, B)."""
     for part in chunks(len(drawn), max(size, CHUNK // _WIDTH)):
         yield part, np.ascontiguousarray(drawn[part].T, dtype=np.float64)
 

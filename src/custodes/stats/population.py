@@ -1,8 +1,8 @@
-"""Population values of systems behind their noisy means: what statistics over systems are made of in an interval.
+"""Population values of system scores behind their noisy means, for intervals of statistics over systems.
 
-The mean of a system over the items at hand is its population mean and noise. A resample adds the noise a second time,
-so a correlation over systems, or a share of pairs in the same order, is lower in resamples than in the data, where it
-is lower already than with very many items: percentiles miss the truth to one side. Here the noise is taken out instead.
+The mean of a system over the items at hand is its population mean plus noise. The noise lowers a
+correlation over systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds
+noise a second time, so percentile intervals are biased. Here the noise is removed instead.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 3
 
-_RIDGE = 1e-10  # of the variance between systems: a score without noise keeps a matrix that can be inverted
-_SEED = 0  # of the nodes of an integral over covariances, the same in all studies: no more chance comes in
+_RIDGE = 1e-10  # relative to the variance between systems: keeps matrices invertible for scores without noise
+_SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that it adds no randomness
 
 
 def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[Floats, Floats]:
-    """Draw what people and each metric would say of the systems with very many items, given data and resamples.
+    """Draws of the system scores by annotators and each metric with very many items, given data and resamples.
 
-    human (1 + B, metrics, systems) and metrics (1 + B, metrics, systems), the data first, then resamples of `n_units`
-    clusters -> both (B, metrics, systems), centred over systems; NaN where a resample lacks a system. With fewer than
-    three systems resamples stay as they are: nothing is known of how systems vary.
+    human (1 + B, metrics, systems) and metrics (1 + B, metrics, systems), row 0 the data, then resamples of `n_units`
+    clusters -> both (B, metrics, systems), centred over systems; NaN if a resample lacks a system. With fewer than
+    three systems resamples are unchanged, as the variation of systems is unknown.
 
-    The values of people and a metric are normal over systems with a covariance T, the errors of the means normal with
-    the covariance V that resamples show (times G / (G - 1), mean over systems). T + V has its inverse Wishart posterior
-    under Jeffreys' prior, cut where it is below V; given it, values are drawn from their posterior, in which errors
-    keep the form and the dependence that they have in resamples.
+    The true scores by annotators and a metric are normal over systems with a covariance T, the errors of the means
+    normal with the covariance V of the resamples (times G / (G - 1), mean over systems). T + V has its inverse Wishart
+    posterior under Jeffreys' prior, truncated at V; given T, true scores are drawn from their posterior, with errors
+    that keep the distribution and dependence of the resamples.
 
     >>> rng = np.random.default_rng(0)
     >>> people, metric = (np.arange(5.0) + rng.normal(size=(200, 1, 5)) for _ in range(2))
     >>> [own.shape for own in population_values(people, metric, n_units=50)]
     [(199, 1, 5), (199, 1, 5)]
 
-    Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V that is cut at V.
+    Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V truncated at V.
     """
     shape = (max(len(metrics) - 1, 0), *metrics.shape[1:])
     drawn = np.full((2, *shape), np.nan)
@@ -46,7 +46,7 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
         of_pattern = np.flatnonzero(pattern.reshape(-1) == k)
         for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
             place = some if len(patterns) == 1 else of_pattern[some]
-            if rated.all():  # as it stands, without a copy where all metrics are alike
+            if rated.all():  # no copy if all metrics have the same systems
                 drawn[0][:, place], drawn[1][:, place] = _draws_of_pattern(human[:, place], metrics[:, place], n_units)
                 continue
             cells = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
@@ -57,7 +57,8 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
 
 
 def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
-    """Metrics that lack the same systems, none of which is left: (1 + B, metrics, systems) -> (B, metrics, systems)."""
+    """Draws for metrics with the same missing systems, which are left out: (1 + B, metrics, systems) -> (B, metrics,
+    systems)."""
     defined = np.isfinite(human) & np.isfinite(metrics)
     complete, n_systems, lacking = bool(defined.all()), human.shape[2], ~defined[1:]
     count = np.maximum(defined.sum(axis=2, keepdims=True), 1)
@@ -66,7 +67,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
         scores = scores if complete else np.where(defined, scores, 0.0)
         scores = scores - scores.sum(axis=2, keepdims=True) / count
         scores = scores if complete else np.where(defined, scores, 0.0)
-        # squares stay within all numbers
+        # avoids overflow of squares
         units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
         sides.append(scores / units[-1])
     there = defined[1:].sum(axis=0)
@@ -76,7 +77,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     points = np.stack([side[0] for side in sides])  # (2, metrics, systems)
     grown = np.sqrt(n_units / (n_units - 1))
     errors = [np.where(lacking, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(there, 1)) * grown for side in sides]
-    # Centring takes a part of the noise with it: of k systems, k - 1 are left.
+    # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
     each = 1 / np.maximum(there - 1, 1)
     noise = np.stack([[(np.einsum("bms,bms->ms", a, b) * each).sum(axis=1) for b in errors] for a in errors]) / (
         n_systems - 1
@@ -86,7 +87,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     ridge = _RIDGE * (np.einsum("ims,ims->mi", points, points) + noise[:, diagonal, diagonal])
     noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
     root = np.linalg.cholesky(noise)
-    # On the scale where the noise is 1 in every direction.
+    # On the scale where the noise has variance 1 in every direction.
     white = np.linalg.inv(root)
     factors = _shrinkage(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
     of_point, of_error = (_back_transformed(white, entries, root) for entries in factors)
@@ -102,8 +103,9 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
 
 
 def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
-    """white' K root' of symmetric K with the `entries` (11, 12 and 22; (n, metrics) each), by row and column;
-    both sides (metrics, 2, 2) are lower triangles. Matrices so small are multiplied entry by entry in far less time."""
+    """white' K root' for symmetric K with the `entries` (11, 12 and 22; (n, metrics) each), by row and column; both
+    outer factors (metrics, 2, 2) are lower triangles. Written out by entry, which is much faster for such small
+    matrices."""
     return [
         [
             np.asarray(sum(white[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1)))
@@ -114,30 +116,31 @@ def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) ->
 
 
 def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
-    """What is kept of values, and of their errors, in draws of the covariance: symmetric matrices, the entries 11, 12
-    and 22 of each, (n, metrics).
+    """Shrinkage of values, and of their errors, for draws of the covariance: symmetric matrices with entries 11, 12 and
+    22, (n, metrics) each.
 
-    `points` (2, metrics, systems) are values and noise in units of the noise, whose scatter has so many degrees. A
-    direction with the variance s beside a noise of 1 keeps s / (s + 1) of a value, the root of that of an error. Where
-    one side is a linear function of the other, a direction without variance keeps nothing.
+    `points` (2, metrics, systems) are observed values in units of the noise, whose scatter matrix has `degrees` degrees
+    of freedom. A direction with true variance s and noise variance 1 keeps s / (s + 1) of a value, and the root of that
+    of an error. If one side is a linear function of the other, the direction without variance keeps nothing.
     """
     rng = np.random.default_rng(_SEED)
     first, second = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
     lower = rng.normal(size=(n, 1))
     tiny = np.finfo(np.float64).tiny
     (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", points, points)
-    ridge = _RIDGE * (xx + yy) + tiny**0.5  # where every value is the same, too
-    # Cholesky's factor of the scatter and the ridge. What the first side leaves of the second comes from residuals: the
-    # difference of products would be rounding, of any sign, where one side is nearly a linear function of the other.
+    ridge = _RIDGE * (xx + yy) + tiny**0.5  # also if all values are equal
+    # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals: as a
+    # difference of products it would be rounding error, of any sign, if one side is nearly a linear function of the
+    # other.
     slope = np.nan_to_num(ratio(xy, xx))
     residual = points[1] - slope[:, np.newaxis] * points[0]
     root_x = np.sqrt(xx + ridge)
     root_y = np.sqrt(np.einsum("ms,ms->m", residual, residual) + ridge + slope * xy * (ridge / (xx + ridge)))
-    # The factor of the inverse: an upper triangle times a lower one.
+    # The factor of the inverse: an upper times a lower triangle.
     corner = -xy / (xx + ridge) / root_y
     across, along = first / root_x + corner * lower, corner * second
     down, end = lower / root_y, second / root_y
-    # The eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one by the determinant, which keeps its digits.
+    # Eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one from the determinant, which is more precise.
     a, b, c = across**2 + along**2, across * down + along * end, down**2 + end**2
     large = (a + c) / 2 + np.hypot((a - c) / 2, b)
     determinant = first * second / (root_x * root_y)

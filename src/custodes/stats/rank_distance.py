@@ -1,8 +1,8 @@
-"""Normalised Kendall distances between raters, and what every ranked thing adds to them.
+"""Normalised Kendall distances between raters, and the influence of every ranked thing on them.
 
-Common arrays: values (raters, units, n), one ranking of n things a unit, NaN = not rated; first, second (P,) the raters
-of each pair. Only things rated by both count. In each unit w = (w_1 .. w_n) says how often each thing is present, once
-in the data as they are; sums are over ordered pairs i != j of things, weighted w_i w_j.
+Common arrays: values (raters, units, n), one ranking of n things per unit, NaN = not rated; first, second (P,) the
+raters of each pair. Only things rated by both count. In each unit w = (w_1 .. w_n) are weights of things, 1 in the
+data; sums are over ordered pairs i != j of things, weighted by w_i w_j.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ PairTable = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half", "ordinal"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-# comparing all things with all is faster than sorting (measured) up to so many things, for so many pairs at least
+# comparing all pairs of things is faster than sorting (measured) up to this many things and from this many pairs
 _COMPARED, _MANY_PAIRS = 128, 50
 
 
 def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Floats:
-    """Give the distance of the rankings of each pair of raters in each unit, 0 same to 1 reversed -> (P, units).
+    """Distance between the rankings of each pair of raters in each unit, 0 equal to 1 reversed -> (P, units).
 
-    Over the pairs of things: `strict` the share that the raters order against each other; `half` the same, a pair tied
-    by either counting half; `tau-b` (1 - tau-b) / 2; `ordinal` strict after breaking ties by position. NaN where fewer
-    than two things are rated by both, and for `tau-b` where either rater ties them all.
+    `strict` is the proportion of pairs of things in opposite order; `half` the same with pairs tied by either rater
+    counting half; `tau-b` is (1 - tau-b) / 2; `ordinal` is strict after breaking ties by position. NaN with fewer than
+    two shared things, and for `tau-b` if either rater ties them all.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distances(values, np.array([0]), np.array([1]), rule="strict").round(3).tolist()
@@ -45,7 +45,7 @@ def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> 
 
 
 def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: Sequence[Rule]) -> dict[Rule, Floats]:
-    """Give `rank_distances` under several rules, counting what they share once -> rule to (P, units).
+    """`rank_distances` under several rules, with shared computations -> rule to (P, units).
 
     >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
     >>> result = rank_distances_by_rule(values, np.array([0]), np.array([1]), rules=("strict", "half"))
@@ -63,11 +63,11 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
 
 
 def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> tuple[Floats, Floats]:
-    """Give `rank_distances` and the influence of every thing on their mean over units -> (P, units), (P, n).
+    """`rank_distances` and the influence of every thing on their mean over units -> (P, units), (P, n).
 
-    The influence is the derivative of the mean over the defined units by how often a thing is present (w), so that
-    mean + (w - 1) @ influence is the mean under w to first order. 0 for a thing not rated by both; NaN where
-    no unit is defined.
+    The influence is the derivative of the mean over the defined units by the weight w of a thing, so that mean + (w -
+    1) @ influence approximates the mean under w to first order. 0 for a thing not rated by both; NaN if no unit is
+    defined.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distance_influence(values, np.array([0]), np.array([1]), rule="strict")[1].round(3).tolist()
@@ -94,10 +94,10 @@ def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
-    """Some pairs and units at a time: their counts by thing (5, units, n, P); ties are `broken` by position or kept.
+    """Blocks of pairs and units: their counts by thing (5, units, n, P); ties are `broken` by position or kept.
 
-    All rules are made of five: concordant minus discordant pairs, those not tied by the first and by the second rater,
-    those not tied by either, and all.
+    All rules use five counts: concordant minus discordant pairs, pairs not tied by the first and by the second rater,
+    pairs not tied by either, and all pairs.
     """
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if broken else mid_ranks(values)
@@ -111,7 +111,7 @@ _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
 def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
-    """Distances (units, P), and the derivatives by w as coefficients of the counts by thing, 0 where undefined.
+    """Distances (units, P), and their derivatives by w as coefficients of the counts by thing, 0 if undefined.
 
     The total of a count K over ordered pairs has the derivative 2 K_i.
     """
@@ -137,13 +137,13 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
 
 
 def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
-    """Count by comparing every thing with every other: products of signs, some things against all at a time."""
+    """Counts by comparing every thing with every other: products of signs, in blocks of things."""
     raters, (left, right) = _relabelled(first, second)
     ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape
     rated = ~np.isnan(ranks)
     patterns, pattern = np.unique(rated.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True)
-    # the patterns are few: most raters rate the same things
+    # there are few patterns: most raters rate the same things
     masks = patterns.reshape(len(patterns), n_units, n).swapaxes(0, 1).astype(np.float32)
     twice = (2 * ranks).astype(np.float32)
     counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
@@ -161,19 +161,19 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
 
 
 def _relabelled(first: Ints, second: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
-    """The raters that occur, and the pairs in terms of their positions among them."""
+    """The raters that occur, and the pairs as positions among them."""
     raters, position = np.unique(np.concatenate([first, second]), return_inverse=True)
     return raters, (position[: len(first)], position[len(first) :])
 
 
 def _joint_pairs(rated: Bools, left: Ints, right: Ints) -> NDArray[np.float32]:
-    """How many others each thing is paired with: rated (units, raters, n) -> (units, n, P)."""
+    """Number of other things that each thing is paired with: rated (units, raters, n) -> (units, n, P)."""
     both = (rated[:, left] & rated[:, right]).swapaxes(1, 2)
     return np.asarray(both * (both.sum(axis=1, keepdims=True) - 1).astype(np.float32))
 
 
 def _signs(some: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """sign(rank_i - rank_j) of whole numbers, 0 where missing: (units, b, raters), (units, raters, n) -> all four."""
+    """sign(rank_i - rank_j) of integers, 0 if missing: (units, b, raters), (units, raters, n) -> all four axes."""
     signs = some[..., np.newaxis] - ranks[:, np.newaxis]
     np.clip(signs, -1.0, 1.0, out=signs)
     if np.isnan(some).any() or np.isnan(ranks).any():
@@ -184,7 +184,7 @@ def _signs(some: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.
 def _gathered(signs: NDArray[np.float32], left: Ints, right: Ints) -> NDArray[np.float32]:
     """Inner products of the sign vectors of each pair of raters: (units, b, raters, n) -> (units, b, P).
 
-    Exact: whole numbers under 2^24.
+    Exact for integers below 2^24.
     """
     products = signs @ signs.swapaxes(-1, -2)
     flat = products.reshape(*products.shape[:2], -1)
@@ -192,13 +192,13 @@ def _gathered(signs: NDArray[np.float32], left: Ints, right: Ints) -> NDArray[np
 
 
 def _ordered(ranks: Floats, first: Ints, second: Ints) -> PairTable:
-    """Count by sorting, in n sqrt(n) steps."""
+    """Counts by sorting, in n sqrt(n) steps."""
     n_units, n = ranks.shape[1:]
     x, y = (ranks[raters].reshape(len(raters) * n_units, n) for raters in (first, second))
     missing = np.isnan(x) | np.isnan(y)
     present = ~missing
     absent = missing.sum(axis=1, keepdims=True)
-    # What either rater lacks ranks highest on both sides: concordant with everything else.
+    # Things missing for either rater rank highest on both sides: concordant with everything else.
     x, y = (np.where(missing, n + 1, values) for values in (x, y))
     tied_x, tied_y, tied = (tied_with(values) for values in (x, y, (n + 2) * 2 * x + y))
     joint = n - absent

@@ -1,6 +1,6 @@
-"""Ranks of many raters at once, and the counts of ordered pairs that rank correlations are made of.
+"""Ranks for many raters at once, and counts of ordered pairs for rank correlations.
 
-NaN = not rated: it takes no rank. The lowest value has rank 1.
+NaN = not rated, and not ranked. The lowest value has rank 1.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
 FEW = 32
-"""Length of rankings up to which comparing all pairs takes less time than sorting."""
+"""Length of rankings up to which comparing all pairs is faster than sorting."""
 
 _ENOUGH = 2  # a ranking of fewer things carries no information
 
 
 def mid_ranks(values: NDArray[Any]) -> Floats:
-    """Rank along the last axis; ties share the mean of their ranks.
+    """Ranks along the last axis; ties share the mean of their ranks.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
 
 
 def ordinal_ranks(values: NDArray[Any]) -> Floats:
-    """Rank along the last axis; of two ties the earlier one gets the lower rank.
+    """Ranks along the last axis; the earlier one of two ties gets the lower rank.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def ordinal_ranks(values: NDArray[Any]) -> Floats:
 
 
 def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Locate the run of equal values around each place of sorted rows.
+    """Runs of equal values around each position of sorted rows.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
     Returns
     -------
     :
-        Start and end (exclusive) of the run of each place, (..., n) each.
+        Start and end (exclusive) of the run at each position, (..., n) each.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
 
 
 def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
-    """Give sign(x - y) by comparison, so that any order codes will do.
+    """sign(x - y) by comparison, so that any ordered codes are allowed.
 
     Parameters
     ----------
@@ -132,10 +132,10 @@ def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
-    """Count the earlier elements of a row that are lower, in n sqrt(n) steps and memory linear in n.
+    """Number of earlier elements of a row that are lower, in n sqrt(n) steps with memory linear in n.
 
-    Places and codes are cut into blocks of about sqrt(n). Whole blocks are counted from a table of cumulative counts,
-    the rest by comparisons within a block, which run on many blocks at once. Up to n = 20,000 that is several times
+    Positions and codes are cut into blocks of about sqrt(n). Whole blocks are counted from a table of cumulative
+    counts, the rest by comparisons within a block, for many blocks at once. Up to n = 20,000 this is several times
     faster in NumPy than merging in n log n steps, and it is not slower at 100,000.
 
     Parameters
@@ -143,12 +143,12 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
     codes
         Permutations (rows, n) of 0 .. n - 1.
     weights
-        How often each element counts (rows, n); by default once.
+        Weights of elements (rows, n); default: 1.
 
     Returns
     -------
     :
-        The number, or the weight, of the earlier lower elements (rows, n).
+        The number, or the summed weight, of the earlier lower elements (rows, n).
 
     Examples
     --------
@@ -182,7 +182,7 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
 
 
 def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) -> NDArray[Any]:
-    """How many earlier elements of the same block are lower, or their weight: (blocks, width)."""
+    """Number, or summed weight, of earlier lower elements of the same block: (blocks, width)."""
     columns = np.ascontiguousarray(values.reshape(-1, width).T)  # whole blocks are compared at once
     mass = None if weights is None else np.ascontiguousarray(weights.reshape(-1, width).T)
     result = np.zeros(columns.shape, dtype=values.dtype if mass is None else np.float64)
@@ -193,17 +193,17 @@ def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) ->
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
-    """Sum the rankings of every rater over units, in every resample.
+    """Sums of the rankings of every rater over units, in every resample.
 
-    A ranking that lacks things is stretched to all n. A thing that lacks units counts as its mean over the units that
-    it has. A ranking of one thing is left out. Complete data give plain sums of mid-ranks.
+    An incomplete ranking is stretched to all n ranks. A thing missing in some units gets its mean over its other units.
+    A ranking of one thing is left out. For complete data these are sums of mid-ranks.
 
     Parameters
     ----------
     values
-        Scores (raters, units, n), one ranking of n things a unit; NaN = not rated.
+        Scores (raters, units, n), one ranking of n things per unit; NaN = not rated.
     weights
-        How often each unit is in each resample (B, units).
+        Bootstrap weights of units (B, units).
 
     Returns
     -------
@@ -229,7 +229,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
 
 
 def _restored(values: Floats, order: Ints, ranks: Floats) -> Floats:
-    """Ranks in sorted order, put back in the order of the values."""
+    """Ranks in sorted order, returned to the order of the values."""
     result = np.empty_like(values)
     np.put_along_axis(result, order, ranks, axis=-1)
     result[np.isnan(values)] = np.nan

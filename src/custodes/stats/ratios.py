@@ -1,4 +1,4 @@
-"""Shares and means of what is defined: NaN where nothing is, never a warning."""
+"""Ratios and means of defined values: NaN without any, and no warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.floa
 
 
 def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float64]:
-    """The mean over an axis of what is not NaN.
+    """Mean over an axis, ignoring NaN.
 
     >>> mean_of_defined(np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan]])).tolist()
     [1.5, nan]

@@ -14,24 +14,24 @@ from custodes.stats.ratios import ratio
 Scale = Literal["nominal", "ordinal"]
 
 FEWEST_PEOPLE = 10
-"""Annotators of a pair below which its interval would describe these annotators alone."""
+"""Fewest annotators of a pair for an interval; with fewer, it would describe these annotators only."""
 
 MOST_BLOCKS = 50
-"""Blocks of annotators of a jackknife."""
+"""Largest number of blocks of annotators in a jackknife."""
 
-_SAME = 1e-12  # relative: the same number computed in another way
+_SAME = 1e-12  # relative rounding error
 
 
 def of_two(table: NDArray[Any]) -> Floats:
-    """Coincidences of two codings of the same things: counts (..., k, k) of one by the other -> (..., k, k)."""
+    """Coincidence matrices of two codings of the same things: counts (..., k, k) of one by the other -> (..., k, k)."""
     counts = np.asarray(table, dtype=np.float64)
     return counts + np.swapaxes(counts, -1, -2)
 
 
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
-    """Coincidences of labels of a task, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
+    """Coincidence matrices of labels, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
 
-    Each of the m labels of a task is paired with m - 1 others and counts once; tasks with one label do not count.
+    Each of the m labels of a task is paired with the m - 1 others and counts once; tasks with one label do not count.
     """
     votes, n = labels.votes, labels.n_votes
     share = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
@@ -46,7 +46,7 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
 def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     """Krippendorff's alpha from coincidences (..., k, k), labels in order: 1 - observed over expected disagreement.
 
-    NaN where all labels are equal, or none coincide.
+    NaN if all labels are equal, or without coincidences.
 
     >>> alpha(of_two(np.array([[40, 10], [10, 40]])), scale="nominal").round(3).item()
     0.602
@@ -59,7 +59,7 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     by_label = counts.sum(axis=-1)
     if scale == "nominal":
         difference = 1 - np.eye(counts.shape[-1])
-    else:  # all that lies between two labels, each of the two by half
+    else:  # labels between the two, and half of each of the two
         middle = np.cumsum(by_label, axis=-1) - by_label / 2
         difference = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
     observed = (counts * difference).sum(axis=(-1, -2))
@@ -82,7 +82,7 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
 
 
 def interval_alpha(moments: NDArray[Any]) -> Floats:
-    """Krippendorff's alpha of numbers by their squared differences: sums of `moments` (..., 4) -> (...).
+    """Krippendorff's alpha for numeric ratings, with squared differences: sums of `moments` (..., 4) -> (...).
 
     >>> two = moments(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]), units=np.array([0, 1]), n_units=2)
     >>> interval_alpha(two.sum(axis=0)).item()
@@ -98,7 +98,7 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
 
 
 def gini(counts: Ints) -> float:
-    """Gini coefficient of the work of annotators: 0 where all do the same, near 1 where one does all; NaN for nobody.
+    """Gini coefficient of the numbers of answers: 0 if all are equal, near 1 if one annotator has all; NaN without any.
 
     >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 20]))
     (0.0, 0.75)
@@ -113,7 +113,7 @@ def gini(counts: Ints) -> float:
 
 
 def effective_number(counts: Ints) -> float:
-    """Effective number of annotators, the squared sum of counts over the sum of squares; NaN for nobody.
+    """Effective number of annotators, the squared sum of counts over the sum of squares; NaN without annotators.
 
     >>> effective_number(np.array([5, 5, 5, 5])), effective_number(np.array([8, 1, 1]))
     (4.0, 1.5151515151515151)
@@ -127,12 +127,12 @@ def effective_number(counts: Ints) -> float:
 
 
 class Taste(NamedTuple):
-    """Intraclass correlation of answers of annotators.
+    """Intraclass correlation of the answers of annotators.
 
-    `icc`: the correlation of two answers of one annotator on different items of a group, beyond that of two annotators;
+    `icc`: correlation of two answers of one annotator on different items of a group, minus that of two annotators;
     `error`: its standard error over annotators; `answers_per_annotator`: their mean number in a group, weighted by
-    answers; `effect`: the design effect of variances of proportions of answers. NaN where fewer than two annotators
-    answered twice in a group.
+    answers; `effect`: the design effect of proportions of answers. NaN if fewer than two annotators answered twice in a
+    group.
     """
 
     icc: float
@@ -142,10 +142,11 @@ class Taste(NamedTuple):
 
 
 def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
-    """Intraclass correlation within annotators: long arrays (n,), an annotator answers an item of a group once.
+    """Intraclass correlation within annotators: long arrays (n,), with one answer per annotator and item of a group.
 
-    By means of products of answers: same annotator and other item, other annotator and other item. So it does not
-    matter which items annotators share. The error is a jackknife over annotators, in at most `MOST_BLOCKS` blocks.
+    From mean products of answers by the same annotator on different items, and by different annotators on different
+    items, so shared items do not matter. The standard error is a jackknife over annotators, in at most `MOST_BLOCKS`
+    blocks.
 
     >>> worker, item = np.repeat(np.arange(4), 5), np.arange(20)
     >>> result = taste(np.zeros(20, dtype=int), item, worker, np.repeat([1.0, -1.0, 1.0, -1.0], 5))
@@ -176,13 +177,13 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
         return np.bincount(place, weights=values, minlength=n_groups).astype(np.float64)
 
     n = sums(np.ones(len(value)))
-    # Around the mean of the group: products of answers would depend on the level where items are shared unevenly.
+    # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
     centred = value - (sums(value) / np.maximum(n, 1))[place]
-    value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # equal answers leave rounding
+    value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # rounding error of equal answers
     value = value / unit_of(value)
 
     def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """Group and number of each cell of answers of a group, and by group sums of squared sums and numbers."""
+        """Group and size of each cell of answers, and by group the sums of squared sums and of squared sizes."""
         keys, at = np.unique(np.stack([place, within]), axis=1, return_inverse=True)
         total, number = np.bincount(at, weights=value), np.bincount(at, minlength=keys.shape[1])
         squares = (
@@ -195,7 +196,7 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     _, _, shared, shared_n = cells(item)
     others_n = n**2 - same_n - shared_n + n
     between = ratio(total**2 - same - shared + square, others_n)
-    # Each annotator by their answers but one, so that those with most answers do not dominate.
+    # Weights: number of answers minus one, so that the most active annotators do not dominate.
     number = np.bincount(at, minlength=len(of_worker))
     product = ratio(np.bincount(at, weights=value) ** 2 - np.bincount(at, weights=value**2), number)
     used = (number > 1) & (others_n[of_worker] > 0)
@@ -206,8 +207,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
 
 
 class ClusteredMargins(NamedTuple):
-    """Margins of pairs (pairs,) with bounds and the two-sided p-value of "no difference"; `people`, the number of
-    annotators, and `effective`, their effective number. NaN with fewer annotators than `FEWEST_PEOPLE`."""
+    """Margins of pairs (pairs,) with bounds and the two-sided p-value of "no difference"; `people` is the number of
+    annotators, and `effective` their effective number. NaN with fewer annotators than `FEWEST_PEOPLE`."""
 
     margin: Floats
     low: Floats
@@ -220,8 +221,8 @@ class ClusteredMargins(NamedTuple):
 def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, confidence: float) -> ClusteredMargins:
     """Mean preferences with standard errors clustered by annotator.
 
-    The variance is that of sums over annotators, times G / (G - 1); t has as many degrees of freedom as the effective
-    number of annotators, less one, so that a few who did most of the work count as a few. For a sample of fixed size.
+    The variance is that of sums over annotators, times G / (G - 1); the degrees of freedom of t are the effective
+    number of annotators minus one, so that a few very active annotators count as a few. For a sample of fixed size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The sign test with ties dropped, its correction over pairs, and the decisions that follow."""
+"""The sign test without ties, its adjustment for the number of pairs, and the resulting decisions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from custodes.stats.arrays import require
 Test = Literal["asymptotic", "exact"]
 Correction = Literal["none", "holm", "bh"]
 
-_NEAR = 1e-5  # relative; what is counted in single precision is off by less
+_NEAR = 1e-5  # relative; larger than the error of counts in single precision
 
 
 def sign_test(
     wins: NDArray[Any], losses: NDArray[Any], *, test: Test, probability: NDArray[Any] | float = 0.5
 ) -> NDArray[np.float64]:
-    """Two-sided p-value that a comparison without a tie is won with `probability`: wins (...), losses (...) -> (...).
+    """Two-sided p-value of P(win | no tie) = `probability`: wins (...), losses (...) -> (...).
 
-    `asymptotic` takes the standardised number of wins as normal; `exact` doubles the smaller binomial tail, at most 1.
-    Ties are dropped. Nothing but ties (or no comparison at all) gives 1.
+    `asymptotic` uses the normal approximation of the number of wins; `exact` doubles the smaller binomial tail, at most
+    1. Ties are dropped. 1 if there are only ties (or no comparisons).
 
     >>> sign_test(np.array([8, 0]), np.array([0, 0]), test="exact").tolist()
     [0.0078125, 1.0]
@@ -35,7 +35,7 @@ def sign_test(
 
     wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     if test == "exact":
-        # Both binomial tails through the beta function: SciPy's bdtr is off beyond 1e7 comparisons.
+        # Both binomial tails through the beta function: SciPy's bdtr is inaccurate beyond 1e7 comparisons.
         at_least = np.where(wins > 0, betainc(np.maximum(wins, _NEAR), losses + 1, probability), 1.0)
         at_most = np.where(losses > 0, betainc(np.maximum(losses, _NEAR), wins + 1, 1 - probability), 1.0)
         tail = np.minimum(at_least, at_most)
@@ -47,10 +47,10 @@ def sign_test(
 
 
 def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.float64]:
-    """P-values corrected for the number of pairs tested: p (..., pairs) -> (..., pairs).
+    """P-values adjusted for the number of pairs tested: p (..., pairs) -> (..., pairs).
 
-    `holm` bounds the chance of any false decision, `bh` (Benjamini-Hochberg) the share of false ones among all
-    decisions. NaN stays NaN and does not count as a test.
+    `holm` controls the probability of any false decision, `bh` (Benjamini-Hochberg) the proportion of false ones among
+    all decisions. NaN stays NaN and does not count as a test.
 
     >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), correction="holm").tolist()
     [0.03, 0.06, nan, 0.06]
@@ -68,7 +68,7 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
         adjusted = np.maximum.accumulate(ascending * (tests - rank + 1), axis=-1)
     else:
         require(correction == "bh", f"correction={correction!r}: allowed are none, holm and bh")
-        # fmin skips the NaN at the end, which come first when walking down from the largest
+        # fmin ignores NaN, which come first when going down from the largest
         adjusted = np.fmin.accumulate((ascending * tests / rank)[..., ::-1], axis=-1)[..., ::-1]
     result = np.empty_like(p)
     np.put_along_axis(result, order, np.minimum(adjusted, 1.0), axis=-1)
@@ -77,9 +77,9 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
 
 @dataclass(frozen=True, kw_only=True)
 class SignTest:
-    """Which system of each pair is better, by outcomes (..., pairs, 3) in the order win, tie, loss.
+    """Better system of each pair, by outcomes (..., pairs, 3) in the order win, tie, loss.
 
-    The correction runs over the pairs; a p-value equal to alpha is significant.
+    The adjustment is over the pairs; a p-value equal to alpha is significant.
 
     >>> SignTest(alpha=0.05).decisions(np.array([[60, 0, 30], [50, 9, 45], [0, 0, 0]])).tolist()
     [1.0, 0.0, nan]
@@ -93,16 +93,16 @@ class SignTest:
 
     @property
     def one_by_one(self) -> SignTest:
-        """The same test without the correction."""
+        """The same test without the adjustment."""
         return replace(self, correction="none")
 
     def p_values(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
-        """Of every pair, corrected."""
+        """Adjusted p-values of the pairs."""
         return adjust(sign_test(outcomes[..., 0], outcomes[..., 2], test=self.test), correction=self.correction)
 
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
-        """1 (the first system), 0 (not different), -1; NaN where nothing was rated."""
-        # Spelled out: a sum over an axis of three is several times slower.
+        """1 (the first system), 0 (no difference), -1; NaN without ratings."""
+        # Written out: a sum over an axis of three is several times slower.
         counts = np.asarray(outcomes)
         counts = counts if counts.dtype.kind == "f" else counts.astype(np.float64)
         wins, ties, losses = (np.asarray(counts[..., k]) for k in range(3))
@@ -113,7 +113,7 @@ class SignTest:
         return np.where(wins + ties + losses > 0, np.sign(wins - losses) * significant, np.nan).astype(np.float64)
 
     def _beyond(self, wins: NDArray[Any], losses: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether p is at most alpha: by z, and by p itself where z is so near that rounding could decide."""
+        """Whether p is at most alpha: by z, and by p itself if z is so close that rounding could decide."""
         from scipy.special import ndtri
 
         difference = np.abs(wins - losses)

@@ -1,4 +1,4 @@
-"""Ratios in slices of the data, each compared with the rest by permutations."""
+"""Ratios in slices of the data, each compared with the rest by permutation tests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from custodes.stats.multiple_testing import STREAM
 from custodes.stats.ratios import ratio
 
 FEWEST_PARTS = 15
-"""Items or clusters with data that a slice and the rest need each to be tested."""
+"""Fewest items or clusters with data, of a slice and of the rest, for a test."""
 
 PERMUTATIONS = 3000
 _FEWEST_PERMUTATIONS = 500
 _WORK = 1_500_000_000
-"""Numbers that are added up, at most; of large data there are fewer permutations."""
+"""Largest number of added values; with large data there are fewer permutations."""
 _BLOCK = 4_000_000
 _SAME = 1e-9
 
@@ -39,15 +39,15 @@ class SliceTests(NamedTuple):
 
 
 def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confidence: float) -> SliceTests:
-    """Compare ratios of sums in each slice with those in all other slices.
+    """Tests of ratios of sums in each slice against those in all other slices.
 
-    Parts of the data (items, or what a cluster has in a slice) are permuted among slices, sizes of slices kept. The
-    statistic is a difference divided by its standard error, so that slices may differ in spread. Two things make the
-    test conservative where parts are exchangeable, and keep its level where the spread of a small slice is much larger
-    than that of the rest: the variance of a slice is not below a mean of it with the variance of all, which counts as
-    one part, and the observed statistic is taken as Student's t with the parts of the smaller side. P-values for all
-    tests are those of the largest statistic, on the scale of normal quantiles. Permutations do not depend on the seed
-    of an analysis.
+    Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
+    statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices make
+    the test conservative if parts are exchangeable, and keep its level if the variance of a small slice is much larger
+    than that of the rest: the variance of a slice is at least its mean with the overall variance, which counts as one
+    part, and the observed statistic is treated as Student's t with the parts of the smaller side. P-values are adjusted
+    by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed of
+    an analysis.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     slices : array of int of shape (parts,)
         Slice of each part, from 0.
     confidence : float
-        Of the bounds; they exclude 0 exactly where the single p-value is at most 1 - confidence.
+        Level of the bounds, which exclude 0 exactly if the single p-value is at most 1 - confidence.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Float
     n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if tested.any() else 0
     rng = np.random.default_rng(STREAM)
     result = np.empty((n, *tested.shape))
-    rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as one
+    rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as a whole
     step = max(1, _BLOCK // max(1, sums.size))
     for first in range(0, n, step):
         here = slice(first, min(n, first + step))
@@ -129,7 +129,7 @@ def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Float
 
 
 def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Of sums (6, ..., ratios, slices): parts, ratio in the slice and in the rest, difference and standard error."""
+    """From sums (6, ..., ratios, slices): parts, ratios in the slice and in the rest, difference and standard error."""
     rest = sums.sum(axis=-1, keepdims=True) - sums
     (value, inside), (other, outside) = _spread(sums), _spread(rest)
     n, n_other = sums[0], rest[0]
@@ -139,7 +139,7 @@ def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, F
 
 
 def _spread(sums: Floats) -> tuple[Floats, Floats]:
-    """The ratio, and the variance of the influence of one part on it, in parts of mean size; 0 of a single part."""
+    """The ratio, and the variance of the influence of one part of mean size; 0 for a single part."""
     n, a, b, aa, ab, bb = sums
     value = ratio(a, b)
     filled = np.nan_to_num(value)
@@ -149,7 +149,7 @@ def _spread(sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _statistic(difference: Floats, error: Floats) -> Floats:
-    """|t|; 0 where nothing differs or a permutation leaves it undefined."""
+    """|t|; 0 if there is no difference, or if a permutation leaves it undefined."""
     size = np.abs(np.nan_to_num(difference))
     return np.where(size > _SAME, size / np.where(error > 0, error, np.finfo(float).tiny), 0.0)
 

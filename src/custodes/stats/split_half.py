@@ -1,4 +1,4 @@
-"""How well people agree with each other, and what that leaves for anything that predicts their mean."""
+"""Split-half agreement of annotators, and the largest agreement that a predictor of their mean can reach."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from custodes.stats.ratios import mean_of_defined
 
 Half = NDArray[np.intp]
 
-_TRUTHS = 20_000  # shared out among the ways to halve, whose noise averages out
+_TRUTHS = 20_000  # simulated outputs, distributed over the splits, whose noise averages out
 _FEWEST_TRUTHS = 4000
 _GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is steep at both ends
 
 
 def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, Half]]:
-    """Split n annotators into two halves (the smaller first), in every way or in `most` random ones.
+    """All splits of n annotators into two halves (the smaller first), or `most` random ones.
 
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
@@ -38,44 +38,44 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
 def attainable(
     tau: NDArray[Any], marks: NDArray[Any], ways: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
 ) -> Floats:
-    """Kendall's tau-b between a predictor that knows people's true opinion and the mean of all annotators.
+    """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
     marks (annotators, outputs), NaN = not rated; tau (...) is the tau-b of the means of two halves of the annotators,
-    averaged over `ways`. In the model an annotator is the truth plus a normal error of their own, equally large for
-    all, cut into that annotator's marks: each has its share. The size of the errors is the one at which simulated
-    halves, with the gaps of the data, agree as much as tau, to about .01. Marks that tie leave less to reach, so where
-    most are the same, better agreement can even leave less. NaN where tau is, or no half varies; 0 where tau is not
-    positive.
+    averaged over `ways`. In the model, an annotator's rating is the true score plus a normal error of equal variance,
+    cut into that annotator's rating scale with its observed frequencies. The error variance is such that simulated
+    halves, with the missing values of the data, agree as much as tau, to about .01. Tied ratings limit the attainable
+    value; if most ratings are equal, better agreement can even reduce it. NaN if tau is, or if no half varies; 0 if tau
+    is not positive.
 
     >>> rng = np.random.default_rng(0)
     >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
     >>> attainable(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # of two marks: the square root of 1/2
     [0.71, 0.0]
 
-    Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for what a mean knows; Kendall 1945.
+    Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
     split, best = _simulated(np.asarray(marks, dtype=np.float64), ways, rng)
     if np.isnan(split[-1] + best[-1]):
         return np.full_like(tau, np.nan)
-    # Near 0 tau grows with the reliability, and what is attainable with its root.
+    # Near 0 tau is proportional to the reliability, and the attainable value to its root.
     reached = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split), best)
     return np.where(np.isnan(tau), np.nan, reached)
 
 
 def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Along the reliability of an annotator: tau-b of the halves, and of the truth with the mean of all."""
+    """By reliability of one annotator: tau-b of the halves, and of the true scores with the mean of all."""
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))
     like = rng.integers(marks.shape[1], size=n_truths)
     rated = ~np.isnan(marks[:, like])
     truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
-    # Errors made uncorrelated with the truth and each other, not just in expectation: less noise.
+    # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
     basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=rated.T.shape)]))
     error = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
     ordered, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    groups = np.zeros((2 * len(ways) + 1, len(marks)))  # halves in turn, then all
+    groups = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
     for row, half in zip(groups[:-1], chain(*ways), strict=True):
         row[half] = 1.0
     groups[-1] = 1.0
@@ -88,6 +88,6 @@ def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.
         mean = groups @ ratings / np.where(size > 0, size, np.nan)
         split[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
         best[k] = kendall(truth, mean[-1]).item()
-    # Without reliability both are 0 but for the noise, which is nearly the same a little further on.
+    # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
     split, best = (curve - (1 - _GRID) * curve[0] for curve in (split, best))
     return np.maximum.accumulate(split), best

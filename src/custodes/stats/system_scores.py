@@ -1,8 +1,7 @@
-"""Scores of systems from the cells that two raters share, free of how hard the items are that a system happened to get.
+"""Scores of systems from outputs rated by two raters, adjusted for the difficulty of the rated items.
 
-Common arrays: scores (raters, items, systems); rated (items, systems) the cells that count, the same for all raters;
-units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit is present;
-item_weights (items,) what an item counts.
+Common arrays: scores (raters, items, systems); rated (items, systems): cells that count, the same for all raters; units
+(items,): the resampling unit of each item; weights (B, units): bootstrap weights of units; item_weights (items,).
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
-_GRID = 40  # bits kept of a score
-_SAME = 1e-12  # relative: the same number computed in another way
+_GRID = 40  # bits of a score after rounding
+_SAME = 1e-12  # relative rounding error
 
 
 def is_complete(rated: Bools) -> bool:
-    """Whether every item has all systems or none (of those that have any cell), so that plain means are fair.
+    """Whether every item has all systems or none (of those with any cell), so that means are not biased.
 
     >>> is_complete(np.array([[True, True], [False, False]])), is_complete(np.array([[True, True], [True, False]]))
     (True, False)
@@ -31,7 +30,7 @@ def is_complete(rated: Bools) -> bool:
 
 
 def common_items(rated: Bools) -> Bools:
-    """(systems, systems): whether two systems have an item in common; not a system with itself.
+    """(systems, systems): whether two different systems have an item in common.
 
     >>> common_items(np.array([[True, True, False], [False, False, True]])).tolist()
     [[False, True, False], [True, False, False], [False, False, False]]
@@ -43,7 +42,7 @@ def common_items(rated: Bools) -> Bools:
 
 
 def blocks_of(joined: Bools) -> NDArray[np.int64]:
-    """(..., systems): the number of the block that a system is in; `joined` pairs, and chains of them, share one.
+    """(..., systems): number of the block of each system; `joined` pairs, and chains of them, are in one block.
 
     >>> blocks_of(np.array([[False, True, False], [True, False, False], [False, False, False]])).tolist()
     [0, 0, 2]
@@ -58,9 +57,9 @@ def blocks_of(joined: Bools) -> NDArray[np.int64]:
 def weighted_item_mean(
     values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
 ) -> Floats:
-    """Average values (..., items) over the items where they are defined, in every resample -> (B, ...).
+    """Means of values (..., items) over the items where they are defined, in every resample -> (B, ...).
 
-    NaN where no item is defined.
+    NaN without any defined item.
 
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
@@ -72,30 +71,30 @@ def weighted_item_mean(
 
 
 def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
-    """Average every rater's scores of every system: scores (raters, items, systems) -> (B, raters, systems).
+    """Mean scores of every system by every rater: scores (raters, items, systems) -> (B, raters, systems).
 
-    NaN where a system has no rating in the resample. Means are kept to about twelve digits, so that systems with equal
-    means tie exactly however the sums were taken.
+    NaN if a system has no rating in the resample. Means are rounded to about twelve digits, so that systems with equal
+    means tie exactly, whatever the order of summation.
 
     >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
     [[[2.0, 2.0]]]
     """
     means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
     largest = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
-    grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two: rounding stays exact
+    grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two, so that rounding is exact
     return np.asarray(np.rint(means / grid) * grid)
 
 
 def system_fit(
     scores: Floats, rated: Bools, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None
 ) -> Floats:
-    """Score every system by every rater, in every resample -> (B, raters, systems).
+    """Score of every system by every rater, in every resample -> (B, raters, systems).
 
-    Where each item has all systems these are means over items. Else a score is an effect of the item and one of the
-    system, fitted by least squares: the system's effect, and the mean of the items' effects on top. So a system that
-    got the hard items is not taken for a bad one, as long as others got them, too. Scores of systems that no chain of
-    common items joins have no common level. NaN where a system has no cell in the resample. Kept to about twelve
-    digits, so that equal scores tie exactly.
+    If each item has all systems these are means over items. Otherwise scores are fitted by least squares with effects
+    of items and systems: a system's score is its effect plus the mean item effect. So a system with difficult items is
+    not underrated, as long as others have these items, too. Scores of systems that are not connected by common items
+    have no common level. NaN if a system has no cell in the resample. Rounded to about twelve digits, so that equal
+    scores tie exactly.
 
     >>> scores = np.array([[[1.0, 2], [5, np.nan], [np.nan, 8]]])  # one easy, one hard, one harder item
     >>> fit = system_fit(scores, np.isfinite(scores[0]), units=np.arange(3), weights=np.ones((1, 3)), item_weights=None)
@@ -114,7 +113,7 @@ def system_fit(
     largest = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[:, np.newaxis, np.newaxis]
     values = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
     item_mean = values.sum(axis=2) / size
-    # Normal equations after the items' effects are swept out: a Laplacian of the graph of common items.
+    # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
     laplacian = -np.einsum("ia,ib->iab", cells / size[:, np.newaxis], rated.astype(np.float64))
     diagonal = np.arange(rated.shape[1])
     laplacian[:, diagonal, diagonal] += cells
@@ -140,7 +139,7 @@ def system_fit(
 
 
 def _inverse(equations: Floats) -> Floats:
-    """Inverses (B, systems, systems) of Laplacians; in each block of joined systems the effects add up to 0."""
+    """Inverses (B, systems, systems) of Laplacians; in each block of connected systems the effects sum to 0."""
     scale = np.maximum(np.abs(equations).max(axis=(1, 2), keepdims=True), 1e-300)
     equations = equations / scale
     block = blocks_of(equations < -_SAME)

@@ -59,7 +59,7 @@ Coherence (P1), Coherence (P2), Fluency (P1), Fluency (P2), rouge
 Style - Annotator 1, Style - Annotator 2, Fluency - Annotator 1, Fluency - Annotator 2, rouge
     human:{aspect:Style,Fluency} - {rater} & metric:{rater} | Annotator 1, Annotator 2 | Style, Fluency
 style_al, style_bo, depth_al, depth_bo, style_gpt4, depth_gpt4
-    human:{aspect:style,depth}_{rater:al,bo} & metric:{rater} | al, bo | style, depth
+    human:{aspect:style,depth}_{rater:al,bo} & metric:{aspect:depth,style}_{rater} | al, bo | style, depth
 human_1, human_2, human_avg, bleu, rouge
     human:{rater:human_1,human_2} & metric:{rater:bleu,rouge} | human_1, human_2 |
 style_ann1, style_ann2, style_mean, depth_ann1, rouge

@@ -75,7 +75,7 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     made = complementarity(study_of(disjoint()), people="annotators", resamples=20)
     assert made.pairs["complementarity"].null_count() == 16
     assert noted(made, "unconnected-raters") == [
-        "16 pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
+        "16 pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
     ]
     people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
     halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]

@@ -37,10 +37,10 @@ def results() -> dict[str, Any]:
 
 def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any]) -> None:
     told = list(faults(AspectResults(results, "")))
-    flips = [text for text in told if text.endswith("of 120 comparisons when the two outputs change places.")]
+    flips = [text for text in told if text.endswith("of 120 comparisons when the presentation order is reversed.")]
     assert len(flips) == 2
-    assert any(text.startswith("slotted names another winner in 100.0 % [90.7 %, 100.0 %]") for text in flips)
-    assert any(text.startswith("steady names another winner in 0.0 % [") for text in flips)
+    assert any(text.startswith("slotted changes its preference in 100.0 % [90.7 %, 100.0 %]") for text in flips)
+    assert any(text.startswith("steady changes its preference in 0.0 % [") for text in flips)
     (text,) = (text for text in told if "prefers" in text)
     row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
     points = with_ends(row, "estimate", digits=0)

@@ -30,7 +30,7 @@ def test_metrics_that_agree_name_one_system() -> None:
     frame = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)})
     best = sentences(frame, "best")
     assert best[0] == "By m1 and m2, a is best: significantly ahead of every other system."
-    assert best[1].startswith("Of 3 pairs of systems, 2 are decided alike by every metric, and no two metrics")
+    assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally, and no two metrics")
     assert any("There are no human ratings" in text for text in sentences(frame, "design"))
     assert "unknown without human ratings" in sentences(frame, "trust")[0]
 
@@ -40,7 +40,7 @@ def test_metrics_that_contradict_each_other_are_told() -> None:
     assert set(best[:2]) == {
         f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
-    assert "0 are decided alike by every metric, and on 3 two metrics contradict each other significantly" in best[2]
+    assert "all metrics decide 0 equally, and on 3 two metrics contradict each other significantly" in best[2]
 
 
 def test_equal_systems_have_no_best() -> None:

@@ -1,1 +1,1 @@
-"""The site: pages for those who answer and for the owner."""
+"""The web pages of annotators and of the owner."""

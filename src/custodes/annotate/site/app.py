@@ -1,4 +1,4 @@
-"""The routes of the site, thin: a request to the service, its view to a page."""
+"""The routes of the site: requests are passed to the service, views are rendered as pages."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from custodes.annotate.views import Comment, Example, Mark, Undo, View
 from custodes.errors import InputError
 
 HEALTHY = 2.0
-"""Seconds within which the writer of every study must answer."""
+"""Seconds within which the writer of every study must respond."""
 
 FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
 REMEMBERED = 100_000
-"""Tokens whose study is remembered, where there are several."""
+"""Most tokens whose study is cached, with several studies."""
 
 
 def known(view: View | None) -> View:
-    """The view of a token that there is; HTTPException 404 otherwise."""
+    """The view of an existing token; else HTTPException 404."""
     if view is None:
         raise HTTPException(404)
     return view
 
 
 async def examples_of(service: Service) -> tuple[Example, ...]:
-    """Worked examples of a study, which are read from its file."""
+    """Worked examples of a study, read from its file."""
     return await run_in_threadpool(lambda: service.examples)
 
 
 class Site:
-    """What the handlers share: the studies by name, and to which of them a token belongs."""
+    """State shared by the handlers: the studies by name, and the study of each token."""
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
         self.services, self.public_url = services, public_url
         self._homes: dict[str, Service] = {}
 
     async def find(self, token: str) -> Service:
-        """The study of a token; HTTPException 404 where it is of none."""
+        """The study of a token; HTTPException 404 if there is none."""
         if len(self.services) == 1:
-            return next(iter(self.services.values()))  # which says itself whether it knows it
+            return next(iter(self.services.values()))  # it checks the token itself
         if token not in self._homes:
             for service in self.services.values():
                 if await asyncio.wrap_future(service.view(token)) is not None:
@@ -65,7 +65,7 @@ class Site:
         return self._homes[token]
 
     async def index(self, request: Request) -> Response:
-        """One open study is the only thing that a visitor without a link can have come for."""
+        """The start page: with one open study, its entry page."""
         if len(self.services) == 1:
             name, service = next(iter(self.services.items()))
             if service.plan.people.recruit == "open":
@@ -92,7 +92,7 @@ class Site:
         if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
         fields = await guard.form(request)
-        if fields.pop("website", ""):  # a field that nobody sees
+        if fields.pop("website", ""):  # a hidden field, which only bots fill
             raise HTTPException(400)
         plan = service.plan
         try:
@@ -131,17 +131,17 @@ class Site:
                 marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
-            except StudyBusy:  # it could not be written down: what was said comes back with the page
+            except StudyBusy:  # the answer could not be stored and is returned with the page
                 page = pages.message("busy", service.plan, path=path, fields=fields)
                 return HTMLResponse(page, 503, {"Retry-After": "5"})
-            # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
+            # Redirect to the page, since reloading the response of a POST would ask for confirmation.
             if request.headers.get("sec-fetch-mode") == "navigate":
                 query = f"?said={notice}" if notice else "?marks=1" if marks else ""
                 return RedirectResponse(path + query, 303)
         return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks), status)
 
     async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool) -> str:
-        """The page of a view; in a thread where words have to be compared."""
+        """The page of a view; in a thread if texts have to be compared."""
         page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 
@@ -199,10 +199,9 @@ class Site:
 
 
 def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
-    """The site of some studies, by the name of each in addresses.
+    """The site of some studies, by their names in addresses.
 
-    `public_url`: where people find it. `secret` signs the owner's cookie, which
-    `owner_key` gives out."""
+    `public_url`: address for annotators. `secret` signs the owner's cookie, which `owner_key` grants."""
     site = Site(services, public_url)
     return Starlette(
         routes=[

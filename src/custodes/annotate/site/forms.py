@@ -1,4 +1,4 @@
-"""What a form of a session's page says: fields to acts."""
+"""Conversion of submitted forms of a visit to actions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from custodes.annotate.views import Act, Agree, Answer, Begin, Comment, Decline,
 from custodes.annotate.visits import SKIPPING
 
 BOTH_BAD = "bad"
-"""The value of a tie of two bad outputs."""
+"""The value of a tie between two bad outputs."""
 
 
 class UnreadError(ValueError):
-    """A form that says nothing that can be done; its text is a key of the words."""
+    """An invalid form; its text is a key of the words."""
 
 
 def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
-    """The act that a form asks for; UnreadError for anything else.
+    """The action of a form; UnreadError for an invalid one.
 
     >>> act_of(StudyPlan(), {"do": "answer", "assignment": "7", "v0": "1", "seconds": "3.2"})
     Answer(assignment=7, values={'': 1}, seconds=3.2, both_bad=False)
@@ -65,7 +65,7 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
 
 
 def assignment_of(fields: Mapping[str, str]) -> int:
-    """The number of the question; UnreadError without one."""
+    """The assignment number of a form; UnreadError without one."""
     value = _whole(fields.get("assignment", ""))
     if not 0 <= value < 2**63:
         raise UnreadError("unread")
@@ -83,7 +83,7 @@ _DIGITS = 20
 
 
 def seconds(fields: Mapping[str, str]) -> float | None:
-    """How long the question was visible; None where the page could not tell."""
+    """Seconds that the question was visible; None if the page did not measure it."""
     try:
         value = float(fields.get("seconds", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Between the network and the pages: headers, limits of forms, guesses of links, forms of other sites."""
+"""Protection of the pages: headers, limits of forms, guessed links, cross-site forms."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from custodes.annotate.arrivals import Addresses
 from custodes.annotate.site import pages
 
 GUESSES, MINUTE = 60, 60.0
-"""Links that do not exist, of one network address, and the seconds in which so many may be tried."""
+"""Most invalid links per network address, and the period in seconds."""
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
-"""Bytes and fields of a body at most, and the seconds that it may take to arrive."""
+"""Largest size and number of fields of a form, and the seconds that it may take to arrive."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -33,19 +33,19 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""The content security policy of all pages: own scripts, styles and images, nothing inline, nothing of others."""
+"""Content security policy of all pages: own scripts, styles and images only, nothing inline."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # with none at all, our own forms would have the origin "null"
+    "Referrer-Policy": "same-origin",  # without a referrer, our own forms would have the origin "null"
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Of every response that does not say otherwise itself."""
+"""Default headers of every response."""
 
 
 class Headers:
-    """Middleware that puts `HEADERS` on what is sent."""
+    """Middleware that adds `HEADERS` to responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -62,9 +62,9 @@ class Headers:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a form; HTTPException 415 for another type, 413 beyond the limits, 408 where it comes too slowly.
+    """The fields of a form; HTTPException 415 for another type, 413 beyond the limits, 408 if it arrives too slowly.
 
-    Read as it comes, so that what is too large is not kept; of a name that stands twice the last value counts."""
+    Read in parts, so that oversized input is not stored; for a duplicate name the last value counts."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise HTTPException(415)
     body = bytearray()
@@ -76,7 +76,7 @@ async def form(request: Request) -> dict[str, str]:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None
-    except ClientDisconnect:  # nobody reads the answer, but a log would have the whole stack
+    except ClientDisconnect:  # nobody reads the response, and the log should not have a traceback
         raise HTTPException(400) from None
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
@@ -85,14 +85,15 @@ async def form(request: Request) -> dict[str, str]:
 
 
 LOG = logging.getLogger("custodes.annotate.access")
-"""A line a request: method, name of the page, status, milliseconds. Never a path: links are keys. Never an address."""
+"""Log line per request: method, name of the page, status, milliseconds. No paths, since links are keys, and no
+addresses."""
 
 
 class Watch:
-    """Middleware that answers 429 to an address that goes on guessing links.
+    """Middleware that returns 429 to an address that keeps guessing links.
 
-    A link that exists always works, however many others were tried from its address: a whole institution may share
-    one."""
+    An existing link always works, however many invalid ones came from its address, which a whole institution may
+    share."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app, self.guesses = app, Addresses(GUESSES, MINUTE)
@@ -123,7 +124,7 @@ class Watch:
 
 
 def is_own(request: Request, public_url: str) -> bool:
-    """Whether a form was sent by our own page: by `Sec-Fetch-Site` where the browser says it, else by `Origin`.
+    """Whether a form was sent by our own page: by `Sec-Fetch-Site` if the browser sends it, else by `Origin`.
 
     Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
     """
@@ -136,22 +137,22 @@ def is_own(request: Request, public_url: str) -> bool:
 
 
 def is_foreign(request: Request, public_url: str) -> bool:
-    """Whether a browser says that another site's page sent a form; a program that is no browser says nothing of it."""
+    """Whether a browser reports that a form comes from another site; programs that are not browsers report nothing."""
     tells = "sec-fetch-site" in request.headers or "origin" in request.headers
     return tells and not is_own(request, public_url)
 
 
 def _is_guess(scope: Scope, status: int) -> bool:
-    """A link or a key of the owner that there is not."""
+    """Whether a response is that to an unknown link or an unknown key of the owner."""
     path: str = scope["path"]
     return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
 
 
 def _address(scope: Scope) -> str:
-    """The one that uvicorn has: of the connection, or what a proxy of this machine says (`--public-url`)."""
+    """The client address according to uvicorn: of the connection, or from a proxy on this machine (`--public-url`)."""
     return scope["client"][0] if scope.get("client") else ""
 
 
 def _method(scope: Scope) -> str:
-    """Of those that there are: it may be any word."""
+    """The method for the log, if it is a known one: clients may send any word."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"

@@ -1,4 +1,4 @@
-"""The owner's pages: progress by completed looks, annotators, and what may be done to a study."""
+"""The owner's pages: progress by completed interim analyses, annotators, and actions on a study."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from custodes.errors import CustodesError, InputError, OptionError
 
 COOKIE = "custodes_owner"
 HOURS = 12
-"""That a sign-in lasts; it ends with the server too."""
+"""Seconds that a sign-in is valid; it also ends with the server."""
 INVITED = 500
-"""Links at once."""
+"""Most links created at once."""
 MOST = 200
-"""Rows of a page."""
+"""Most rows of a page."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]
@@ -55,7 +55,7 @@ SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
 FROM answers WHERE unit IS NOT NULL AND NOT taken_back
 GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
 """
-"""Questions that somebody could not judge, the most often refused first."""
+"""Questions that an annotator could not judge, the most often refused first."""
 _COMMENTS = """
 SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e
@@ -72,11 +72,11 @@ WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT exclu
     AND aspect = ?2
 GROUP BY pair LIMIT ?1
 """
-"""Outcomes of every pair so far: what a peek shows, and nothing else does."""
+"""Outcomes of every pair so far, displayed only on the recorded request of the owner."""
 
 
 async def rows_of(path: Path, statement: str, *values: object, most: int = MOST) -> list[Row]:
-    """Rows of a study file, by a connection that can write nothing."""
+    """Rows of a study file, over a read-only connection."""
 
     def read() -> list[Row]:
         try:
@@ -90,7 +90,7 @@ async def rows_of(path: Path, statement: str, *values: object, most: int = MOST)
 
 
 def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
-    """The act that a form of the owner asks for, by the last word of its address; None for another word."""
+    """The action of a form of the owner, by the last part of its address; None for other parts."""
     worker = fields.get("worker", "")
     match what:
         case "pause" | "resume" | "stop" | "reopen":
@@ -108,7 +108,7 @@ def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[Non
 
 
 def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
-    """The plan with what may change while a study runs: price, people at most, their share of a look, budget."""
+    """The plan with the values that may change during annotation: price, number of annotators, their cap, budget."""
     price = _number("price", fields.get("price", ""), such_as=0.15)
     cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
@@ -132,14 +132,14 @@ def _number(name: str, text: str, *, such_as: float) -> float:
 
 
 def whole(name: str, text: str, *, most: int = 10**9) -> int:
-    """A whole number of a form; OptionError for another text."""
+    """A positive integer in a form; OptionError for other text."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
         raise OptionError(f"{name} {text[:20]!r}: a whole number from 1 to {most}")
     return int(text)
 
 
 def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
-    """The pages under `/admin`, for who came with `owner_key` (once) and has the cookie since, signed by `secret`."""
+    """The pages under `/admin`, for visitors with `owner_key` (once), and then with a cookie signed by `secret`."""
     owner = Owner(services, owner_key=owner_key, public_url=public_url)
     cookie = Middleware(
         SessionMiddleware,
@@ -170,7 +170,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
 
 
 class Owner:
-    """What the handlers share: the studies, and the keys that still sign somebody in."""
+    """State shared by the handlers: the studies, and the unused sign-in keys."""
 
     def __init__(self, services: Mapping[str, Service], *, owner_key: str, public_url: str) -> None:
         self.services, self.public_url = services, public_url
@@ -179,7 +179,7 @@ class Owner:
         self._reporting = asyncio.Lock()
 
     def guarded(self, handler: Handler) -> Handler:
-        """For who is signed in; a POST must come from these pages themselves."""
+        """Restrict a handler to signed-in users; a POST must come from these pages."""
 
         @wraps(handler)
         async def inner(request: Request) -> Response:
@@ -191,7 +191,7 @@ class Owner:
                 return owner_formats.page("owner/door.html", status=403)
             try:
                 return await handler(request)
-            except CustodesError as problem:  # above the study that it is about
+            except CustodesError as problem:  # displayed above the page of the study
                 status = 503 if isinstance(problem, StudyBusy) else 409
                 if "study" in request.path_params and request.method == "POST":
                     return await self._study(request, status=status, problem=str(problem))
@@ -200,7 +200,7 @@ class Owner:
         return inner
 
     def _sign_in(self, request: Request) -> Response | None:
-        """A key is used up by whoever opens it; a wrong one is no one's, and is counted (`guard.Watch`)."""
+        """Sign in with a key, which is used up; wrong keys are counted (`guard.Watch`)."""
         digest = hashed(request.query_params["key"])
         if digest not in self._keys:
             return None
@@ -209,7 +209,7 @@ class Owner:
         self._signed_in_now.add(name)
         request.session["owner"] = name
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            # The browser would not send the new cookie along a redirect that began on another site.
+            # The browser would not send the new cookie after a redirect that started on another site.
             return owner_formats.page("owner/continue.html")
         return RedirectResponse("/admin", 303)
 
@@ -219,13 +219,13 @@ class Owner:
         return owner_formats.page("owner/studies.html", studies=now)
 
     async def new_key(self, request: Request) -> Response:
-        """Another link that signs in once: for another browser, or a colleague."""
+        """Another sign-in link that works once, for another browser or a colleague."""
         key = secrets.token_urlsafe(16)
         self._keys.add(hashed(key))
         return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
-        """Sign out: the cookie is worth nothing from now on, wherever it is."""
+        """Sign out: the cookie is invalid from now on."""
         self._signed_in_now.discard(request.session["owner"])
         request.session.clear()
         return owner_formats.page("owner/door.html")
@@ -239,7 +239,7 @@ class Owner:
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         ahead = await run_in_threadpool(forecast, now)
-        return await run_in_threadpool(  # a thousand people are a tenth of a second
+        return await run_in_threadpool(  # a thousand annotators take a tenth of a second
             owner_formats.page,
             "owner/study.html",
             status=status,
@@ -252,7 +252,7 @@ class Owner:
         )
 
     async def person(self, request: Request) -> Response:
-        """One person's answers, by the side that was shown, never by system: nobody should stop by eye."""
+        """One annotator's answers by displayed side, never by system, so that nobody stops by looking at results."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
@@ -263,13 +263,13 @@ class Owner:
         return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
-        """Comparisons that somebody could not judge or wrote about."""
+        """Comparisons that an annotator could not judge or commented on."""
         name, service = self._find(request)
         rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
         return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)
 
     async def do(self, request: Request) -> Response:
-        """What changes a study: each is an event in its file."""
+        """Actions that change a study; each is an event in its file."""
         name, service = self._find(request)
         what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
@@ -306,12 +306,12 @@ class Owner:
             )
 
     async def backup(self, request: Request) -> Response:
-        """The whole file, as it is now."""
+        """The complete file in its present state."""
         name, service = self._find(request)
         return await sent(lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3")
 
     async def codes(self, request: Request) -> Response:
-        """Who is to be paid: a table for spreadsheet programs."""
+        """A spreadsheet of annotators to be paid."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         return codes(name, now.people)

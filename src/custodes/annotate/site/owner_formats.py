@@ -64,7 +64,7 @@ def money(value: float, currency: str) -> str:
 
 
 def between(range_: Range, digits: int = 0) -> str:
-    """An interval of 80 %, as one number where it is none.
+    """An interval of 80 %, or one number if its bounds are equal.
 
     >>> between(Range(200.0, 160.0, 240.0))
     '160–240'
@@ -83,7 +83,7 @@ def share(part: int, whole: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """How long something took.
+    """A duration.
 
     >>> seconds(38.4), seconds(None)
     ('38 s', '–')
@@ -148,7 +148,7 @@ _SHOW = {
 
 
 async def sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
-    """A file made in a folder of its own, which goes when it was sent."""
+    """A response with a file made in a temporary folder, which is removed after sending."""
     folder = tempfile.TemporaryDirectory(prefix="custodes-")
     try:
         path = await run_in_threadpool(make, Path(folder.name))
@@ -176,12 +176,12 @@ def reported(study: Path, place: Path) -> Path:
 
 
 def file_name(name: str) -> str:
-    """A name that a header can hold."""
+    """A name that is valid in a header."""
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
 def codes(name: str, people: Sequence[PersonNow]) -> Response:
-    """Who is to be paid, for a spreadsheet."""
+    """A spreadsheet of annotators to be paid."""
     import polars as pl
 
     from custodes.data.writing import table_bytes

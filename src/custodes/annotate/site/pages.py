@@ -1,4 +1,4 @@
-"""The pages of annotators: a view in, HTML out; on request with the words marked that differ."""
+"""The pages of annotators: HTML from views; on request with highlighted differences."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instruct
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 
 LONGEST_COMPARED = 3000
-"""Words of an output; longer ones stay as they are."""
+"""Most words of an output for highlighting differences."""
 
 _TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
-"""A formula, a tag, a space or a word of cleaned HTML, whose attributes have no sign of a tag."""
+"""A formula, a tag, a space or a word of cleaned HTML, whose attributes do not contain angle brackets."""
 
 
 @lru_cache(maxsize=512)
 def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
-    """Both with the words that the other one lacks in `mark`; None where one is too long. Formulas are not compared.
+    """Both outputs with the words that the other one lacks in `mark`; None if one is too long. Formulas are not
+    compared.
 
     >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
@@ -52,9 +53,9 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
 
 HERE = Path(__file__).parent
 BUTTONS = 11
-"""Points of a scale that are buttons; more are a slider and a number."""
+"""Most points of a scale displayed as buttons; with more, there is a slider and a number field."""
 PAUSED = 60
-"""Seconds until a page of a paused study looks again."""
+"""Seconds until the page of a paused study reloads."""
 
 TEMPLATES = {
     Consent: "consent.html",
@@ -69,8 +70,7 @@ TEMPLATES = {
 
 @dataclass(frozen=True)
 class AnswerButton:
-    """One of the answers to a question: what it sends, what it says, the keys that choose it and the one that is shown,
-    and the owner's word for it."""
+    """An answer button: its value, text, shortcut keys and displayed key, and its label for the owner."""
 
     value: str
     text: str
@@ -81,7 +81,7 @@ class AnswerButton:
 
 @dataclass(frozen=True)
 class AspectForm:
-    """One aspect of a question: the name of its field, its choices (none: a number), and what was answered before."""
+    """One aspect of a question: the name of its field, its choices (empty: a number), and the previous answer."""
 
     field: str
     aspect: str
@@ -90,7 +90,7 @@ class AspectForm:
 
 
 class Static:
-    """A file of `static/`, and what of it goes over the network."""
+    """A file of `static/`, with its content for responses."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,14 +101,14 @@ class Static:
 
 @cache
 def static() -> dict[str, Static]:
-    """Files of `static/` by the name under which they are sent, which changes with what is in them."""
+    """Files of `static/` by their public name, which changes with the content."""
     files = sorted(path for path in (HERE / "static").iterdir() if path.is_file())
     return {f"{p.stem}.{hashlib.sha256(p.read_bytes()).hexdigest()[:12]}{p.suffix}": Static(p) for p in files}
 
 
 @cache
 def environment() -> Any:
-    """The templates, everything escaped."""
+    """The template environment, with escaping."""
     import jinja2
 
     templates = jinja2.Environment(
@@ -126,7 +126,7 @@ def environment() -> Any:
 
 @lru_cache(maxsize=256)
 def prose(text: str) -> Any:
-    """A text of the owner as safe HTML, of Markdown where that loses no word; cached."""
+    """A text of the owner as safe HTML; Markdown unless a word would be lost; cached."""
     from markupsafe import Markup
 
     try:
@@ -136,7 +136,7 @@ def prose(text: str) -> Any:
 
 
 def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
-    """A template filled in, with the words of the plan's language; `notice`: a key of these, of what was done."""
+    """A rendered template with the words of the plan's language; `notice`: key of a message to display."""
     w = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
     lang = "en" if plan is None else plan.texts.language
     page = environment().get_template(template)
@@ -144,7 +144,7 @@ def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **
 
 
 def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
-    """The page of a session, at `path`: where it stands now. `marks`: words that differ, where the plan has it."""
+    """The current page of a session, at `path`. `marks`: highlight differing words, if the plan allows it."""
     values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
         may = plan.texts.differences and len(view.sides) == 2
@@ -173,13 +173,13 @@ def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: 
 
 
 def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
-    """The instructions once more, for one who is in the middle of it."""
+    """The instructions, displayed again during annotation."""
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
 def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
-    """The page of an open link: what the study is, and a button that carries on the parameters of the link; with a
-    field for the id of the worker where the plan wants one and the link lacks it."""
+    """The entry page of an open link: a description of the study, and a button that passes on the link's parameters;
+    with a field for the worker's id if the plan needs it and the link lacks it."""
     worker_id = plan.people.worker_id
     return render("join.html", plan=plan, path=path, params=params, typed="" if worker_id in params else worker_id)
 
@@ -187,8 +187,8 @@ def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
 def message(
     kind: str, plan: StudyPlan | None = None, *, what: str = "", path: str = "", fields: Mapping[str, str] | None = None
 ) -> str:
-    """A page that says one thing, a key of the words; in English where no study is known. With `fields`, a form that
-    sends them once more to `path`."""
+    """A page with one message, a key of the words; in English without a study. With `fields`, a form that sends them
+    again to `path`."""
     return render("message.html", plan=plan, kind=kind, what=what, path=path, fields=fields or {})
 
 
@@ -200,7 +200,7 @@ def of_error(status: int) -> str:
 
 
 def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
-    """The aspects of a question, in their order."""
+    """The aspects of a question, in order."""
     choices = choices_of(plan)
     before = {aspect: str(value) for aspect, value in ask.given.items()}
     return tuple(
@@ -211,13 +211,14 @@ def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
 
 @lru_cache(maxsize=64)
 def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
-    """What may be answered to each aspect, from left to right; nothing where it is a number."""
+    """The answers to an aspect, from left to right; empty if it is a number."""
     question, w = plan.question, words(plan.texts.language, plan.question.noun)
     if question.mode == "compare":
         buttons = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
             buttons.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
-        if question.equal and question.both_bad and len(question.aspects) == 1:  # of several, one box says it of all
+        # With several aspects, one box applies to all.
+        if question.equal and question.both_bad and len(question.aspects) == 1:
             buttons.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
         return (*buttons, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
@@ -231,7 +232,7 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
 
 
 def answer_of(plan: StudyPlan) -> dict[int, str]:
-    """The words of the right answer of an example."""
+    """The text of the correct answer of an example."""
     if plan.question.mode == "rate":
         return {value: str(value) for value in range(plan.question.scale[0], plan.question.scale[1] + 1)}
     w = words(plan.texts.language, plan.question.noun)

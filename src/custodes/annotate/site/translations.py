@@ -1,4 +1,4 @@
-"""Texts of the annotation pages by language. Another language is one more dict."""
+"""Texts of the annotation pages by language. To add a language, add a dict."""
 
 from __future__ import annotations
 
@@ -274,11 +274,11 @@ LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
 NAMED = ("rating", "response", "the_response")
-"""Words that name an output."""
+"""Keys of texts that contain the name of an output."""
 
 
 def words(language: str, noun: str = "") -> Mapping[str, str]:
-    """The words of a language (BCP 47), English where there are none, with a study's noun for an output.
+    """The texts in a language (BCP 47), English if it is not available, with a study's noun for an output.
 
     >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
     ('Weiter', 'Next', 'Summary {number}')

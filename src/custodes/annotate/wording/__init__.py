@@ -1,4 +1,4 @@
-"""Templates of instructions, consent and thanks, and the sentences for their placeholders, by language."""
+"""Templates of instructions, consent and thanks, and sentences for their placeholders, by language."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from custodes.annotate.plan import StudyPlan
 class Sentences:
     """Sentences in one language.
 
-    `question` is the default question by mode, `noun` the default name of an output, `identity` how a participant is
-    identified by way of recruitment. `pay` has placeholders for the price of an answer and of a batch. `checks`
-    announces control questions, `qualification` those at the start, with placeholders for their number and how many
-    must be right. `other`, `equal` and `rating` are the texts of attention checks.
+    `question` is the default question by mode, `noun` the default name of an output, `identity` states how participants
+    are identified by type of recruitment. `pay` has placeholders for the price of an answer and of a batch. `checks`
+    announces control questions, `qualification` those at the start, with placeholders for their number and the number
+    of correct answers required. `other`, `equal` and `rating` are the texts of attention checks.
     """
 
     question: Mapping[str, str]
@@ -91,8 +91,8 @@ def available_language(language: str) -> str:
 
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
-"""Templates that a plan may name. `adequacy` asks what the instructions in Figure 4 of the correction paper (Deriu et
-al. 2023) ask."""
+"""Templates that a plan may name. `adequacy` follows the instructions in Figure 4 of the correction paper (Deriu et al.
+2023)."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 NOUN = re.compile(r"(?:Which(?: of (?:these|the) two)?|Welche[rs]?|How \w+ is (?:this|the)) ([^\W\d_]+)", re.IGNORECASE)
 """A question with the noun of an output."""
@@ -112,15 +112,15 @@ def noun_of(question: str) -> str:
 
 @cache
 def template(name: str, language: str = "en") -> str:
-    """The text of a template in an available language, otherwise in English."""
+    """The text of a template in an available language, else in English."""
     code = available_language(language)
     return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with all its texts: templates by name or default, the default question, and placeholders filled.
+    """The plan with all its texts: templates by name or default, the default question, and filled placeholders.
 
-    A study stores every word that participants saw.
+    A study stores all texts that participants saw.
 
     >>> completed(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
@@ -139,7 +139,7 @@ def completed(plan: StudyPlan) -> StudyPlan:
     whole = {
         key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
     }
-    # Other braces stay.
+    # Other braces are kept.
     filled = {key: PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text) for key, text in whole.items()}
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
 

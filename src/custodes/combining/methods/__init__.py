@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Every way of combining metrics, in the order of the tables; a new one is a file here and a line below."""
+"""All methods of combining metrics, in the order of the tables; a new one is a file here and a line below."""
 
 from custodes.combining.methods.auto import automatic
 from custodes.combining.methods.method import Formula, TrainingData, Method, with_means
@@ -13,11 +13,11 @@ _LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
 
 METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
-"""Every way of combining by its name."""
+"""Methods by name."""
 
-# The first one is kept and judged.
+# The first one is saved and evaluated.
 DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
 FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
-"""Methods of the report: a fit takes milliseconds."""
+"""Methods of the report, whose fits take milliseconds."""
 
 __all__ = ["BEST", "DEFAULT", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]

@@ -1,5 +1,5 @@
-"""The blend, unless another method is clearly better in inner folds: where methods are level, averaging two beats
-choosing one."""
+"""Automatic choice: the blend, unless another method is clearly better in inner folds, because averaging two methods of
+similar quality is better than selecting one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ targets of SummEval, HANNA and WMT23 they lost .002 of tau-b against the blend i
 
 
 def automatic(methods: Sequence[Method]) -> Method:
-    """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
+    """Method that chooses among others: by `CLEARLY` standard errors of the paired difference from the blend."""
     among = tuple(method for method in methods if method.by_default)
 
     def fit(training: TrainingData) -> Formula:
@@ -46,7 +46,7 @@ def automatic(methods: Sequence[Method]) -> Method:
 
 
 def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
-    """What methods score on folds of a part that they have not seen, by name (folds,)."""
+    """Scores of methods on held-out folds of a training part, by name (folds,)."""
     fold = training.inner_folds()
     predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
     for train, held in splits(fold):

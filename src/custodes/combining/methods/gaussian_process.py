@@ -8,7 +8,7 @@ from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.learning.bayesopt import maximise
 
 INITIAL, ITERATIONS = 5, 100
-"""Evaluations of the Gaussian process, as in the paper (appendix C.2)."""
+"""Number of evaluations of the Gaussian process, as in the paper (appendix C.2)."""
 
 
 def gaussian_process(training: TrainingData) -> Formula:
@@ -24,7 +24,7 @@ def gaussian_process(training: TrainingData) -> Formula:
         rng=training.rng,
     )
     weights = np.zeros(x.shape[1])
-    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # an objective that is never defined
+    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
     return training.calibrated(weights)
 
 

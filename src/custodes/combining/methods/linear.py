@@ -1,4 +1,4 @@
-"""Weights: all on the best metric, equal, or by regression on people's ratings or preferences."""
+"""Linear combinations: the best metric alone, equal weights, or regression on human ratings or preferences."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 
 
 def best(training: TrainingData) -> Formula:
-    """The single metric with the highest objective in training."""
+    """The single metric with the highest objective on the training data."""
     scores = training.score(training.filled[0].T)
     top = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
     return training.calibrated((np.arange(len(scores)) == top).astype(np.float64))
 
 
 def equal(training: TrainingData) -> Formula:
-    """The mean of all normalised metrics that vary."""
+    """The mean of all normalised metrics with varying scores."""
     varies = np.ptp(training.filled[0], axis=0) > 0
     return training.calibrated(varies / max(1, varies.sum()))
 
@@ -40,7 +40,7 @@ def linear(training: TrainingData) -> Formula:
 
 
 def pairwise(training: TrainingData) -> Formula:
-    """Logistic regression on people's preferences between outputs of one item."""
+    """Logistic regression on human preferences between outputs of one item."""
     return training.calibrated(pairwise_logistic(training.x, training.y, items=training.items, groups=training.groups))
 
 

@@ -1,4 +1,4 @@
-"""A way of combining metrics is a value; it learns from training data a formula that predicts people's ratings."""
+"""A method of combining metrics: it learns from training data a formula that predicts human ratings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from custodes.stats.ranks import mid_ranks
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
-    """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
-    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing)
-    plus `share` times that of `trees`, for which each metric has an
-    `importance` (metrics,). `pruned` are the steps of pruning;
-    `chosen` is the method behind `auto`."""
+    """A fitted formula. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again; the
+    prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) for missing scores) plus
+    `share` times that of `trees`, in which each metric has an `importance` (metrics,). `pruned`: the steps of pruning;
+    `chosen`: the method selected by `auto`.
+    """
 
     weights: Floats
     fill: Floats
@@ -39,11 +39,12 @@ class Formula:
 
     @property
     def used(self) -> NDArray[np.intp]:
-        """The metrics that matter to the prediction."""
+        """Metrics that affect the prediction."""
         return np.flatnonzero((self.weights != 0) | (np.asarray(self.importance) > 0))
 
     def predict(self, x: Floats) -> Floats:
-        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The same row gives the same bits beside any others."""
+        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The result of a row is bitwise independent of other
+        rows."""
         scaled = narrowed(x, self.low, self.high)
         line = weighted_sum(np.where(np.isfinite(scaled), scaled, self.fill), self.weights) + self.intercept
         if self.trees is None:
@@ -52,27 +53,28 @@ class Formula:
 
 
 def weighted_sum(x: Floats, weights: Floats) -> Floats:
-    """The sum of x (rows, metrics) times weights (metrics,): the same for a row beside any others."""
+    """Sum of x (rows, metrics) times weights (metrics,), independent of the other rows."""
     used = np.flatnonzero(weights)
-    # The order of a sum follows the layout in memory, which must not matter.
+    # The order of summation depends on the memory layout, which is therefore fixed.
     return np.asarray(np.ascontiguousarray(x[:, used] * weights[used]).sum(axis=1))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, limits of no width give 0."""
+    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, equal limits give 0."""
     width = np.subtract(high, low)
     return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
 
 
 INNER = 5
-"""Folds within a training part, for choices."""
+"""Number of folds within a training part, for choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """What a method learns from: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items` and
-    `groups` (rows,) the item of each output, and what is held out together; `by` the objective; `inner` the scores of
-    methods on folds of this part that they have not seen, by name (folds,), where these are available."""
+    """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items` and `groups`
+    (rows,) the item and the cluster of each output; `by` the objective; `inner` scores of methods on held-out folds of
+    this part, by name (folds,), if known.
+    """
 
     x: Floats
     y: Floats
@@ -86,17 +88,17 @@ class TrainingData:
         read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
-        """Some of the rows."""
+        """The training data of some rows."""
         x, y, items, groups = (values[rows] for values in (self.x, self.y, self.items, self.groups))
         return replace(self, x=x, y=y, items=items, groups=groups, inner={})
 
     def resampled(self, rng: np.random.Generator) -> TrainingData:
-        """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
+        """Bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
         drawn = rng.choice(len(size), size=len(size))
         copy = np.repeat(np.arange(len(drawn)), size[drawn])
-        before = np.cumsum(size[drawn]) - size[drawn]  # rows of the copies before
+        before = np.cumsum(size[drawn]) - size[drawn]  # number of rows of the preceding copies
         part = self.part(ordered[(start[drawn] - before)[copy] + np.arange(len(copy))])
         item = np.unique(part.items, return_inverse=True)[1]
         items = np.unique(copy * (item.max() + 1) + item, return_inverse=True)[1]
@@ -109,7 +111,8 @@ class TrainingData:
 
     @cached_property
     def filled(self) -> tuple[Floats, Floats]:
-        """x with missing values at the mean of their column, and those means (metrics,); 0.5 where there is none."""
+        """x with missing values replaced by the column mean, and those means (metrics,); 0.5 for a column without
+        values."""
         present = np.isfinite(self.x)
         n = present.sum(axis=0)
         fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
@@ -143,8 +146,9 @@ class TrainingData:
         return self.rng.bit_generator.state
 
     def learn(self, method: Method) -> tuple[float, Formula]:
-        """The seconds of a fit, and what was learnt: once, whoever asks. No method depends on those before it: each
-        finds the generator as the first one did."""
+        """Seconds of a fit, and the formula; repeated calls reuse it. Methods do not depend on earlier ones: each
+        starts from the same state of the generator.
+        """
         self.rng.bit_generator.state = self._start
         if method.name not in self._learnt:
             start = time.perf_counter()
@@ -153,12 +157,12 @@ class TrainingData:
         return self._learnt[method.name]
 
     def inner_folds(self) -> NDArray[np.intp]:
-        """Folds (rows,) that keep groups whole, for choices within this part."""
+        """Folds (rows,) of whole clusters, for choices within this part."""
         n_folds = min(INNER, len(np.unique(self.groups)))
         return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
 
     def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
-        """The objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
+        """Objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
     def calibrated(self, weights: Floats) -> Formula:
@@ -185,17 +189,18 @@ class TrainingData:
 
 
 Family = Literal["weights", "importances", "both"]
-"""What a metric has in the formula: a weight, an importance in trees, or both."""
+"""Contribution of a metric to the formula: a weight, an importance in trees, or both."""
 
 Fit = Callable[[TrainingData], Formula]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """`fit` learns a formula. `refits` learns its weights again, on resampled data, for their intervals (None: no
-    intervals). `mean_of` are the methods whose predictions it averages, `among` those that it chooses among. `fast`: a fit
-    takes milliseconds, so that the report and unseen systems try it; `by_default`: it is fitted unless others are
-    named, and `auto` tries it."""
+    """A method of combining metrics. `fit` learns a formula. `refits` learns its weights on resampled data, for their
+    intervals (None: no intervals). `mean_of`: methods whose predictions it averages; `among`: methods between which it
+    chooses. `fast`: a fit takes milliseconds, so the report and the tests on unseen systems include it; `by_default`:
+    fitted unless others are named, and tried by `auto`.
+    """
 
     name: str
     label: str
@@ -210,7 +215,7 @@ class Method:
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Predictions by name, including the methods that are the mean of others, which then need no fit of their own."""
+    """Predictions of methods by name; a method that is a mean averages those of its parts, nearly its own fit."""
     return {
         method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
         if method.mean_of

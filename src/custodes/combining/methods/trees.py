@@ -14,7 +14,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
 SEED = 0
-"""Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
+"""Seed of XGBoost's row sampling: fixed, so that the same data give the same trees."""
 
 
 def trees_on(
@@ -45,11 +45,12 @@ def xgboost(training: TrainingData) -> Formula:
 
 
 def xgboost_pruned(training: TrainingData) -> Formula:
-    """Boosted trees on fewer metrics: the least important one leaves, step by step; the number is chosen on held-out
-    folds (paper, algorithm 1)."""
+    """Boosted trees with backward elimination of the least important metric; the number is chosen on held-out folds
+    (paper, algorithm 1).
+    """
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
-        """The objective, averaged over the folds where it is defined."""
+        """Mean objective over the folds in which it is defined."""
         values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 

@@ -1,6 +1,7 @@
-"""Files to tables: `load_table` finds what a file, a folder, a stream or a database is, and makes one frame of it.
+"""Read files into tables: `load_table` detects the type of a file, a folder, a stream or a database, and returns a
+frame.
 
-One file a container; what all of them share stands in `source` (where bytes come from), `text` and `compression`.
+One module per container; shared code is in `source` (where bytes come from), `text` and `compression`.
 """
 
 from lazy_loader import attach_stub

@@ -1,8 +1,8 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
-PyArrow reads them where it is installed, for it refuses damaged bytes. Polars, which reads Parquet without it, ends the
-process on some, so it tries them in another first. Layouts: Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming
-Format' and 'IPC File Format'.
+PyArrow reads them if it is installed, since it rejects damaged bytes. Polars, which reads Parquet without PyArrow,
+crashes the process on some damaged files, so these are first read in another process. Formats: Apache Parquet, 'File
+Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ENCRYPTED = b"PARE"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
-"""Bytes that a cell takes at least, however few it takes in a file where many rows are the same."""
+"""Smallest assumed size of a cell in bytes, even if many equal rows take less in the file."""
 
 FEWEST_ROWS, MOST_ROWS = 256, 65_536
-"""Rows of Parquet that are read at once."""
+"""Rows of Parquet to read at once."""
 
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
-"""What another process does first with Parquet, which prints and ends as it likes."""
+"""Trial read of Parquet in another process, which may crash."""
 
 
 def from_parquet(data: bytes, name: str) -> pl.DataFrame:
@@ -59,7 +59,7 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
             )
         rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max([1, *sizes])))
         batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
-        # Batch by batch, so that the table is not in memory twice, in PyArrow and in Polars.
+        # In batches, so that the table is not in memory twice, in PyArrow and in Polars.
         frames = [_from_arrow(pyarrow.Table.from_batches([batch]), name) for batch in batches]
         return pl.concat(frames or [_from_arrow(file.schema_arrow.empty_table(), name)], rechunk=True)
 
@@ -88,7 +88,7 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
 
 @contextmanager
 def _one_error(damaged: InputError, name: str) -> Iterator[None]:
-    """Every fault of PyArrow, which raises half a dozen kinds on damaged bytes, as an `InputError`."""
+    """Convert the errors of PyArrow, of many types for damaged bytes, into one `InputError`."""
     import pyarrow
 
     try:
@@ -102,7 +102,7 @@ def _one_error(damaged: InputError, name: str) -> Iterator[None]:
 
 
 def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
-    """Batches of rows, until their decoded cells exceed the limit: many cells may share one text."""
+    """Batches of rows until their decoded cells exceed the limit: many cells may share one text."""
     from pyarrow import types
 
     size = 0
@@ -117,7 +117,7 @@ def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
 
 
 def _decoded_size(column: Any) -> int:
-    """Bytes of dictionary-encoded labels once they are decoded."""
+    """Size in bytes of decoded dictionary-encoded labels."""
     from pyarrow import compute, types
 
     kind = column.type.value_type
@@ -134,7 +134,7 @@ def _too_large(name: str) -> InputError:
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
-    """A checked Polars frame: offsets, text and names of damaged bytes would end the process in Polars."""
+    """A validated Polars frame: damaged offsets, text and names would crash Polars."""
     import pyarrow
 
     table.validate(full=True)
@@ -151,7 +151,7 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
 
 
 def _plain_column(column: Any) -> Any:
-    """A column without dictionaries and without views into other buffers, whose text is valid."""
+    """A column without dictionaries and without views into other buffers, with valid text."""
     import pyarrow
 
     plain = _plain_type(column.type)
@@ -171,7 +171,7 @@ def _plain_column(column: Any) -> Any:
 
 
 def _plain_type(kind: Any) -> Any:
-    """A type with offsets in place of views, and without metadata in its names."""
+    """A type with offsets instead of views, and without metadata."""
     import pyarrow
 
     types = pyarrow.types

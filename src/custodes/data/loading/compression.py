@@ -1,6 +1,6 @@
-"""Compressed files, unpacked up to a declared size: gzip, bzip2, xz, and a zip archive of tables.
+"""Decompression up to a size limit: gzip, bzip2, xz, zstd, and zip archives of tables.
 
-A few kilobytes can unpack to any size, so what comes out is counted while it comes.
+A few kilobytes can decompress to any size, so the output is counted during decompression.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import IO, Any
 from custodes.errors import InputError, MissingExtraError
 
 LARGEST = 2 * 2**30
-"""Bytes that come out of a compressed file or an archive, or through a pipe, at most."""
+"""Largest size in bytes of a decompressed file or archive, or of a pipe."""
 
 LARGEST_MEMBER = 512 * 2**20
-"""Bytes of one log, or of one file of an archive, at most."""
+"""Largest size in bytes of one log, or of one file of an archive."""
 
 UNSUSPICIOUS = 256 * 2**20
-"""Up to so many bytes the ratio is not looked at: short tables of few labels pack well."""
+"""Size in bytes below which the compression ratio is not limited: small tables with few labels compress well."""
 
 RATIO = 200
-"""How many times its packed size a larger table may be."""
+"""Largest compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
-"""Bytes that are read at a time of a compressed file, and of a member of an archive, which may declare too little."""
+"""Block size in bytes for reading compressed data, since an archive may declare a wrong size."""
 
 ZSTD = 93
-"""The number of this compression in zip archives."""
+"""The number of zstd among the compression methods of zip archives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """A kind of compression: its suffix, the first bytes, how a stream is unpacked, and with which command."""
+    """A type of compression: suffix, first bytes, decompressor, and the command for it."""
 
     suffix: str
     magic: bytes
@@ -62,12 +62,12 @@ PACKINGS = (
 
 
 def packing_of(data: bytes) -> Packing | None:
-    """The kind of compression by the first bytes; None where it is none of them."""
+    """The type of compression by the first bytes; None if not compressed."""
     return next((packing for packing in PACKINGS if data.startswith(packing.magic)), None)
 
 
 def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
-    """What a compressed file holds; raises where it is damaged, or larger than the declared limits."""
+    """The decompressed content; raises if it is damaged, or larger than the limits."""
     if not data:
         return data
     limit = allowed(len(data))
@@ -87,23 +87,23 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
 
 
 def allowed(packed: int) -> int:
-    """How many bytes may come out of so many packed ones."""
+    """Largest allowed decompressed size for a compressed size."""
     return min(LARGEST, max(UNSUSPICIOUS, RATIO * packed))
 
 
 def too_large(packed: int, limit: int) -> str:
-    """Why a file is not unpacked, in words."""
+    """Message that a file exceeds the limits."""
     why = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
     return f"unpacks to more than {mebibytes(limit)}{why}"
 
 
 def mebibytes(size: int) -> str:
-    """A size in words."""
+    """A size as text."""
     return f"{size / 2**20:,.0f} MiB"
 
 
 def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
-    """All that a stream gives, or None as soon as that is more than the limit."""
+    """The content of a stream, or None if it exceeds the limit."""
     content = io.BytesIO()
     while chunk := stream.read(CHUNK):
         content.write(chunk)
@@ -113,9 +113,9 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
 
 
 def zip_archive(data: bytes, name: str) -> Any:
-    """A zip archive; raises where it is damaged, or declares more than the limits.
+    """An open zip archive; raises if it is damaged, or declares more than the limits.
 
-    It is opened by the zipfile of Python 3.14, which reads zstd, or by its backport where there is one.
+    It is opened by the zipfile module of Python 3.14, which reads zstd, or by its backport if installed.
     """
     module: Any = zipfile
     with suppress(ImportError):
@@ -131,7 +131,7 @@ def zip_archive(data: bytes, name: str) -> Any:
 
 
 def zip_member(archive: Any, member: str, name: str) -> bytes:
-    """The bytes of one file in a zip archive, no more than the archive declares."""
+    """The content of one file in a zip archive, limited to the declared size."""
     entry = archive.getinfo(member)
     if entry.flag_bits & 1:
         raise InputError(f"{name}: encrypted; unzip it first")

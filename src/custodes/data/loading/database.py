@@ -1,7 +1,7 @@
-"""SQLite and DuckDB files, known by their first bytes: `FILE::TABLE`, or `FILE::SELECT ...`; nothing is written.
+"""SQLite and DuckDB files, detected by their first bytes: `FILE::TABLE`, or `FILE::SELECT ...`; read-only.
 
-SQLite is read from its bytes in memory, so that nothing can appear beside the file; those of a study of people's
-answers come from `running`. Layouts: SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
+SQLite is read from memory, so that no files are created next to it; for an annotation study see `running`. Formats:
+SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ READS = "a query must read: SELECT ... FROM ..."
 DAMAGED = "a damaged database, or one of an unsupported version"
 ENDLESS = "the view or query may not terminate; write the rows needed to a table, and read that"
 STEPS, ROUNDS = 1_000_000, 500
-"""Steps of SQLite's machine between two looks at their number, and how many looks: a row of a table takes about ten."""
+"""Instructions of SQLite's virtual machine between checks, and largest number of checks: a row of a table takes about
+ten instructions."""
 PATIENCE = 60.0
-"""Seconds that DuckDB may take."""
+"""Time limit of DuckDB in seconds."""
 CELL = 8
-"""Bytes that a number counts as."""
+"""Assumed size of a number in bytes."""
 SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid"
 DUCKDB_TABLES = (
     "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'opened' AND table_schema = 'main'"
@@ -53,7 +54,7 @@ READING = {
 
 
 def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
-    """A table, a view or the answer to a query of a SQLite file."""
+    """A table, a view or the result of a query of a SQLite file."""
     for suffix in ("-wal", "-journal"):
         log = path.with_name(path.name + suffix)
         if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
@@ -63,7 +64,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
-            # In the mode of a write-ahead log, which bytes in memory cannot have, two bytes of the header are 2.
+            # Two header bytes are 2 in write-ahead-log mode, which is impossible in memory.
             connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
             faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
             tables = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
@@ -91,7 +92,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
 
 
 def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:
-    """All rows; raises `InputError` as soon as their cells take more than the limit."""
+    """All rows; raises `InputError` if their cells exceed the limit."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     while batch := cursor.fetchmany(AT_ONCE):
@@ -107,7 +108,7 @@ def _check_size(size: int, limit: int, name: str) -> None:
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
-    """A table, a view or the answer to a query of a DuckDB file, which reaches no other file from there."""
+    """A table, a view or the result of a query of a DuckDB file, without access to other files."""
     try:
         import duckdb
         import pyarrow
@@ -118,7 +119,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             quoted = str(path).replace("'", "''")
             connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
             connection.execute("USE opened")
-            connection.execute("SET temp_directory = ''")  # what does not fit in memory fills no disk
+            connection.execute("SET temp_directory = ''")  # do not spill to disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
@@ -144,7 +145,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
         except InputError:
             raise
-        except (Exception, pl.exceptions.PanicException) as error:  # also on the way from DuckDB to Polars
+        except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
             if late.is_set():
                 raise InputError(f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS}") from None
             if isinstance(error, duckdb.Error):

@@ -1,4 +1,4 @@
-"""Delimited text: CSV, TSV and what spreadsheets write in countries with a decimal comma (semicolons between cells)."""
+"""Delimited text: CSV, TSV, and semicolon-separated files with decimal commas."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from custodes.errors import InputError, listed
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 LABELS = ("item", "system", "rater", "aspect")
-"""Columns in which a comma is never a decimal one."""
+"""Columns in which a comma is never a decimal comma."""
 
 SAMPLE_ROWS = 50
-"""Rows that decide which separator it is."""
+"""Rows from which the separator is determined."""
 
 HEADER_CHARACTERS = 1_000_000
 SAMPLE_CHARACTERS = 2_000_000
 
 COMMA_NUMBER = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
 THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
-"""`1,234` may be 1.234 or 1234."""
+"""`1,234` is ambiguous: 1.234 or 1234."""
 
 LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
 def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A frame of text, and notes on what was assumed of separators and decimals."""
+    """A frame of text, and notes on the assumed separators and decimals."""
     if "\n" not in text or '"' not in text:
-        text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; within quotes a return may be of a cell
+        text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
     usual = "\t" if suffix == ".tsv" else ","
     separator = _separator(text, usual)
     try:
@@ -61,12 +61,13 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
 
 
 def _rows(text: str, separator: str) -> Iterator[list[str]]:
-    """The rows of a text that are not blank."""
+    """The non-blank rows of a text."""
     return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator))
 
 
 def _separator(text: str, usual: str) -> str:
-    """The one with the most cells of those that part header and rows alike; of equals the usual one."""
+    """The separator with the most cells among those for which header and rows have equal numbers; the usual one if
+    equal."""
     cells: dict[str, int] = {}
     agreeing: dict[str, int] = {}
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):
@@ -75,13 +76,13 @@ def _separator(text: str, usual: str) -> str:
         except csv.Error:
             continue
         if len(text) > SAMPLE_CHARACTERS and len(widths) > 1:
-            widths.pop()  # the sample may end within a row
+            widths.pop()  # the sample may end inside a row
         if widths and widths[0] > 1:
             cells[separator] = widths[0]
             if set(widths) == {widths[0]}:
                 agreeing[separator] = widths[0]
     among = agreeing or ({usual: 1} if usual in cells else cells)
-    return max(among, key=lambda separator: among[separator], default=usual)  # of equals the first, the usual one
+    return max(among, key=lambda separator: among[separator], default=usual)  # the first among equals is the usual one
 
 
 def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
@@ -102,7 +103,7 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
 
 
 def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
-    """The first row with more (or with fewer) cells than the header, in words; '' if there is none."""
+    """Message on the first row with more (or with fewer) cells than the header; '' without any."""
     try:
         rows = _rows(text, separator)
         width = len(next(rows, []))
@@ -115,7 +116,7 @@ def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
 
 
 def _has_decimal_commas(column: pl.Series) -> bool:
-    """Whether every cell is a number with or without a decimal comma, and not all commas can part thousands."""
+    """Whether every cell is a number, possibly with a decimal comma, and not all commas can be thousands separators."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
     commas = cells.filter(cells.str.contains(",", literal=True))

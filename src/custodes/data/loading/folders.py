@@ -1,8 +1,8 @@
-"""Folders that are one table in several files: shards of Parquet, and what `save_to_disk` of HF datasets writes.
+"""Folders that hold one table in several files: Parquet shards, and HF datasets written by `save_to_disk`.
 
-Layouts: Hugging Face Datasets, 'Process: Save' (`dataset_dict.json` lists splits; in each, `state.json` lists the
-files of Arrow streams and `dataset_info.json` the features), and Hugging Face Hub, 'Data files configuration' (shards
-are named `SPLIT-00000-of-00003.parquet`, beside the README or in `data`).
+Formats: Hugging Face Datasets, 'Process: Save' (`dataset_dict.json` lists splits; in each split, `state.json` lists the
+Arrow stream files and `dataset_info.json` the features), and Hugging Face Hub, 'Data files configuration' (shards are
+named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 
 
 def holds_table(folder: Path) -> bool:
-    """Whether a folder is a data set of these layouts."""
+    """Whether a folder is a data set in one of these formats."""
     try:
         saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
         return saved or bool(_parquet_files(folder))
@@ -37,7 +37,7 @@ def holds_table(folder: Path) -> bool:
 
 
 def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
-    """The files of the table in a folder, which are to be stacked, and the features that its description names."""
+    """The files of the table in a folder, to be concatenated, and the features named in its description."""
     name = folder.resolve().name
     try:
         if (folder / SPLITS).is_file():
@@ -55,7 +55,7 @@ def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
 
 
 def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str) -> pl.DataFrame:
-    """Tables of the same columns below each other."""
+    """Concatenation of tables with the same columns."""
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
             odd = sorted(set(frame.columns) ^ set(frames[0].columns))
@@ -85,7 +85,7 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
-    """The files of one split; those that are not named as shards are one table."""
+    """The files of one split; files without shard names are one table."""
     splits: dict[str, list[Path]] = {}
     for file in files:
         match = SHARD.fullmatch(file.stem)
@@ -115,7 +115,7 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
 
 
 def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
-    """A split that `save_to_disk` wrote."""
+    """The files of a split written by `save_to_disk`, and its features."""
     state = _json(folder / STATE)
     listing = state.get("_data_files")
     if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
@@ -132,7 +132,7 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
 
 
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
-    """Labels that are stored as numbers, by their names; -1 is a missing one."""
+    """Labels that are stored as numbers, replaced by their names; -1 is missing."""
     for column, feature in (features if isinstance(features, dict) else {}).items():
         names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
         if isinstance(names, list) and column in frame.columns and frame[column].dtype.is_integer():
@@ -150,7 +150,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str, where: str) -> str:
-    """A name within the folder; one that leads out of it is refused."""
+    """A name of a file in the folder; names that lead out of it are rejected."""
     if not name or Path(name).name != name or name == "..":
         raise InputError(f"{where}: lists {name!r}, which is not the name of a file in the folder")
     return name

@@ -1,7 +1,7 @@
-"""What a source is, and the one table in it.
+"""Detect the type of a source and read its table.
 
-The suffix says the format of text; what is binary must begin as its suffix says. SQLite and DuckDB files may have any
-name, and where there is no name (standard input, a pipe), the first bytes decide.
+The suffix determines the format of text; binary content must match its suffix. SQLite and DuckDB files may have any
+name. Without a name (standard input, a pipe), the first bytes decide.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["holds_table", "load_table"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Format:
-    """A format of binary tables: as messages name it, its suffixes and first bytes, and what reads it.
+    """A binary format: its name in messages, suffixes, first bytes, and reader.
 
-    `read(data, part, name)` gives the table with notes; `parts`: whether a file may hold several tables.
+    `read(data, part, name)` returns the table with notes; `parts`: whether a file may hold several tables.
     """
 
     described: str
@@ -74,21 +74,21 @@ SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes
 PACKED = tuple(packing.suffix for packing in compression.PACKINGS)
 
 MOST_COLUMNS = 10_000
-"""Columns of a table at most: a rater each takes time, and no study has so many."""
+"""Most columns of a table: every column may be a rater, which takes time, and no study has so many."""
 
 SIGNATURE = "signature.txt"
 SIGNED = "study of people's answers: "
-"""How the signature of an export begins."""
+"""Prefix of the signature of an export."""
 
 QUOTED = r"^'('*[=+\-@\t\r\n])"
-"""How a text begins that `without_formulas` put an apostrophe before."""
+"""Beginning of a text to which `without_formulas` added an apostrophe."""
 
 
 def load_table(source: str | Path) -> LoadedTable:
-    """The table in a file, a folder, a database or standard input; what is text in it, as strings.
+    """Read the table in a file, a folder, a database or standard input; text cells are strings.
 
-    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive.
-    Raises `InputError` for what is no table, and `MissingExtraError` where a library for it is not installed.
+    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive. Raises `InputError` if there is
+    no table, and `MissingExtraError` if a required library is not installed.
     """
     path, part = path_and_part(source)
     check_exists(path)
@@ -115,12 +115,12 @@ def load_table(source: str | Path) -> LoadedTable:
 
 
 def digest_line(content: bytes) -> str:
-    """The end of the line of a file in the signature of an export."""
+    """End of the line of a file in the signature of an export."""
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 
 def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
-    """The table of a file; of an unchanged file of an export, its texts without the apostrophes of the export."""
+    """The table of a file; for an unmodified file of an export, without the apostrophes that the export added."""
     try:
         lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
@@ -133,7 +133,7 @@ def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataF
 
 
 def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
-    """Files below a folder as one table."""
+    """One table from several files in a folder."""
     tables = [load_table(file) for file in files]
     names = [file.relative_to(root).as_posix() for file in files]
     return LoadedTable(
@@ -158,7 +158,7 @@ def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.
 
 
 def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """The table in bytes that are not compressed any more."""
+    """The table in decompressed bytes."""
     if data.startswith(database.SQLITE):
         return database.from_sqlite(data, path, part, name), []
     if data[database.DUCKDB_AT :].startswith(database.DUCKDB) and path.is_file():
@@ -200,7 +200,7 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
 
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """The table in an archive; what systems put beside it (`__MACOSX`, hidden files) is passed over."""
+    """The table in an archive; files that systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(data, name)
     members = [member.filename for member in archive.infolist() if not member.is_dir()]
     visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
@@ -219,7 +219,7 @@ def _suffix(name: str) -> str:
 
 
 def _first_bytes(data: bytes, name: str) -> _Format | None:
-    """The format that the first bytes are of, or None for text."""
+    """The binary format according to the first bytes, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
             f"{name}: a spreadsheet in the old .xls format, or one with a password; save it as .xlsx or CSV"

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: a list of objects, or one object per line, with numbers as the text they were written in."""
+"""JSON and JSON Lines: a list of objects, or one object per line, with numbers kept as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_TEXT: dict[str, Any] = {
 
 
 def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
-    """The value of a JSON text; with `as_text` numbers stay text and a key that stands twice is an error."""
+    """Parse a JSON text; with `as_text` numbers stay text and duplicate keys are an error."""
     try:
         return json.loads(text, **(AS_TEXT if as_text else {}))
     except json.JSONDecodeError as error:
@@ -35,7 +35,7 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 
 
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
-    """A list of objects as a frame of text; of an object the longest list of objects in it, or the list of a path."""
+    """A list of objects as a frame of text; for an object, its longest list of objects, or the list at a path."""
     size.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
     notes: list[Note] = []
@@ -60,8 +60,8 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
 
 
 def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
-    """The lists of objects in an object by their path, without lists within these; an object of similar objects is one
-    with the column `key`.
+    """The lists of objects in an object by path, without nested ones; an object of similar objects is converted to a
+    list with the column `key`.
 
     >>> list(tables_in({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']
@@ -80,14 +80,14 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
 
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
-    """An object a line as a frame of text; blank lines are passed over."""
+    """One object per line as a frame of text; blank lines are ignored."""
     size.check_json(text, name, by_lines=True)
     lines = ((number, line) for number, line in enumerate(_lines(text), start=1) if line.strip())
     return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, one at a time: all of them would take as much as the text again."""
+    """The lines of a text, one at a time, as a list of all would take as much memory as the text."""
     start = 0
     while (end := text.find("\n", start)) >= 0:
         yield text[start:end]
@@ -96,9 +96,9 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
-    """Objects as a frame of text; what is nested becomes JSON.
+    """Objects as a frame of text; nested values become JSON.
 
-    Some at a time become columns, which take a tenth of the memory of objects.
+    Converted to columns in blocks, which takes a tenth of the memory of objects.
     """
     iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
     columns, keys = dict[str, None](), dict[tuple[str, ...], list[str]]()
@@ -121,8 +121,10 @@ def _frame(
     unit: str,
     before: int,
 ) -> pl.DataFrame:
-    """Objects as a frame of text; what was seen before is filled in: `columns`, `keys` with the names that they give.
-    `before` is the number of objects before these."""
+    """Objects as a frame of text.
+
+    `columns` and `keys` (names of keys) are updated with new ones; `before` is the number of objects before these.
+    """
     stripped = True
     for number, record in enumerate(records, start=before + 1):
         names = tuple(record)
@@ -146,7 +148,7 @@ def _frame(
 def _column(name: str, values: Sequence[Any]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.String, strict=True)
-    except TypeError:  # not all are text
+    except TypeError:  # not all cells are text
         texts = [
             value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for value in values

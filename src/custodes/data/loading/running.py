@@ -1,8 +1,8 @@
-"""A study of people's answers, which a server may be writing: one state of its SQLite file, read without a trace.
+"""Read an annotation study that a server may be writing: one consistent state of its SQLite file, without side effects.
 
-What was written last stands in a write-ahead log beside the file (`-wal`), also where the server was killed. SQLite
-reads both as of one moment. All goes through SQLite: a process that has such a file open loses its locks on it as soon
-as anything else in it opens the file and closes it again (SQLite, 'How To Corrupt An SQLite Database File', 2.2.1).
+The latest changes are in a write-ahead log next to the file (`-wal`), also if the server was killed. SQLite reads both
+consistently. The file is accessed through SQLite only: a process that has such a file open loses its locks as soon as
+other code in it opens and closes the file (SQLite, 'How To Corrupt An SQLite Database File', 2.2.1).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from custodes.errors import CustodesError, InputError
 T = TypeVar("T")
 
 ANNOTATION_STUDY = 0x43555354
-"""The application id of a study of people's answers ('CUST')."""
+"""The application id of an annotation study ('CUST')."""
 
 PATIENCE = 5.0
-"""Seconds to wait for a lock that another program holds."""
+"""Seconds to wait for a lock of another program."""
 
 TRIES = 5
-"""How often a file that changes while it is read is read anew."""
+"""Attempts to read a file that changes during reading."""
 
 ALONE, SHARED = "mode=ro&immutable=1", "mode=ro"
-"""How a file is opened that nobody writes, and one that somebody may be writing."""
+"""Options for opening a file without writers, and one that may have a writer."""
 
 
 def is_study(path: Path) -> bool:
-    """Whether a file is a study of people's answers, by its own first bytes; a stream and a folder are none."""
+    """Whether a file is an annotation study, by its first bytes; False for streams and folders."""
     if is_stream(path) or not path.is_file():
         return False
-    path = path.resolve()  # what lies beside a link lies beside what it points to
+    path = path.resolve()  # files next to a link are those next to its target
     try:
         with closing(_connected(path, ALONE)) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == ANNOTATION_STUDY)
@@ -46,9 +46,9 @@ def is_study(path: Path) -> bool:
 
 
 def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
-    """What a function says of a file as it is at one moment, with all that was committed.
+    """The result of a function on one consistent state of a file, with all committed changes.
 
-    Raises `InputError` where the file cannot be read, and where it changes each time that it is tried.
+    Raises `InputError` if the file cannot be read, or changes during every attempt.
     """
     path, name = path.resolve(), path.name
     try:
@@ -62,7 +62,7 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
                 return answer
     except CustodesError:
         raise
-    except Exception as error:  # rows that another program changed break any rule of how they fit together
+    except Exception as error:  # rows changed by another program can be inconsistent in any way
         raise InputError(
             f"{name}: cannot be read ({reason(error)}); give a complete copy (custodes annotate backup)"
         ) from error
@@ -72,8 +72,8 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` where a file is damaged: its structure, the types of its
-    columns, references between its tables, and text that is not UTF-8."""
+    """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` for a damaged file: its structure, the types of columns,
+    references between tables, and text that is not UTF-8."""
     ((fault,),) = connection.execute("PRAGMA integrity_check(1)")
     if fault != "ok":
         raise sqlite3.DatabaseError(fault.splitlines()[-1])
@@ -87,28 +87,28 @@ def check_sound(connection: sqlite3.Connection) -> None:
     ).fetchall()
     for table, columns in texts:
         for _ in connection.execute(f'SELECT {columns} FROM "{table}"'):
-            pass  # text is decoded where it is fetched
+            pass  # fetching decodes the text
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with a damaged file, in a few words."""
+    """Why a file is unreadable, in a few words."""
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
     return str(error) if isinstance(error, sqlite3.Error | OSError) else "inconsistent rows"
 
 
 def whole(path: Path) -> bytes:
-    """The bytes of the file as if nothing stood beside it."""
+    """The content of the file without its log."""
     return of_one_state(path, lambda connection: connection.serialize())
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
-    """A connection that only reads, and whether what it sees is of one moment whatever others write.
+    """A read-only connection, and whether it sees a consistent state while others write.
 
-    Where there is a log and its index (`-shm`), as beside a server that runs or was killed, SQLite shares both. A log
-    without one came with a copy; an index would be made beside it, so that a copy of both is read. Without a log
-    nothing may be made either.
+    If there is a log and its index (`-shm`), as with a running or killed server, SQLite shares both. A log without an
+    index comes from a copy; SQLite would create an index next to it, so a copy of both files is read. Without a log, no
+    files may be created either.
     """
     if not _log(path):
         with closing(_connected(path, ALONE)) as connection:

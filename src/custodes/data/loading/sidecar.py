@@ -1,5 +1,5 @@
-"""The raters table beside a table of scores or verdicts: `scores.raters.csv` beside `scores.csv`, as `score` writes
-it."""
+"""The raters table next to a table of scores or verdicts: `scores.raters.csv` for `scores.csv`, as written by
+`score`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
-    """The raters tables that lie beside a file by their names; there should be one at most.
+    """The raters tables next to a file, by name; there should be at most one.
 
-    Of a file in a zip archive (`part`) those in the archive count first; of a link those beside the link.
+    For a file in a zip archive (`part`), those in the archive come first; for a link, those next to the link.
 
     >>> sidecar_raters(Path("nowhere/scores.csv"))
     []
@@ -27,13 +27,13 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
         return inside
     sidecars = [sidecar for name in _names(file.name) if _is_file(sidecar := file.parent / name)]
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
-    if sidecars or target == file or os.path.islink(target):  # a target that is a link is in a circle of links
+    if sidecars or target == file or os.path.islink(target):  # a target that is a link belongs to a cycle of links
         return sidecars
     return sidecar_raters(target)
 
 
 def files_of_sidecar(table: Path) -> list[Path]:
-    """The files that a table lies beside as their raters table, by its name.
+    """The files whose raters table this is, by its name.
 
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
@@ -44,14 +44,14 @@ def files_of_sidecar(table: Path) -> list[Path]:
 
 
 def _names(file: str) -> list[str]:
-    """What a raters table beside a file may be called."""
+    """Possible names of the raters table of a file."""
     packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
     stem = Path(file[: len(file) - len(packed)]).stem
     return [stem + MARK + form for form in FORMS] if stem else []
 
 
 def _inside(archive: Path, part: str) -> list[Path]:
-    """The raters tables beside a part of a zip archive, written `ARCHIVE::PART`."""
+    """The raters tables of a part of a zip archive, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as opened:
@@ -65,7 +65,7 @@ def _inside(archive: Path, part: str) -> list[Path]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a file is there; a name that no file can have is not."""
+    """Whether a file exists; False for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -73,6 +73,6 @@ def _is_file(path: Path) -> bool:
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The same files without those that are raters tables beside others of them."""
+    """The files without the raters tables of others among them."""
     sidecars = {sidecar.resolve() for file in files for sidecar in sidecar_raters(file)}
     return [file for file in files if file.resolve() not in sidecars]

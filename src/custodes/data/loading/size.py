@@ -1,4 +1,4 @@
-"""How much memory a table takes once it is read, estimated from its bytes before it is parsed."""
+"""Memory that a table will take, estimated from its bytes before parsing."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from custodes.errors import InputError
 from custodes.memory import fits, memory
 
 COPIES = 3
-"""Copies of a text while it is parsed: its bytes, the text, the cells."""
+"""Copies of a text during parsing: its bytes, the text, the cells."""
 
 CELL = 64
-"""Bytes that a cell of text takes beside its letters, in the table and in the study that is made of it."""
+"""Overhead in bytes of a text cell, in the table and in the study."""
 
 OBJECT, VALUE, LIST = 400, 130, 80
-"""Bytes that an object of JSON takes, a value in it with its key, and a list."""
+"""Sizes in bytes of a JSON object, of a value in it with its key, and of a list."""
 
 AT_ONCE = 20_000
-"""Objects of JSON that are kept as such before they become columns."""
+"""JSON objects in memory before conversion to columns."""
 
 WAY_OUT = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
 
 
 def check_delimited(text: str, columns: int, name: str) -> None:
-    """Raise where lines of so many columns would not fit in memory."""
+    """Raise if a text with this many columns would not fit into memory."""
     lines = text.count("\n") + 1
     needed = COPIES * len(text) + CELL * lines * columns
     check_size(needed, f"{name}: {lines:,} lines of {columns} columns may take")
 
 
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
-    """Raise where the objects of a JSON text would not fit in memory; of JSON Lines a few are objects at once."""
+    """Raise if the objects of a JSON text would not fit into memory; for JSON Lines only a few exist at a time."""
     objects, values, lists = text.count("{"), text.count(","), text.count("[")
     needed: float = OBJECT * objects + VALUE * (objects + values) + LIST * lists
     if by_lines:
@@ -37,7 +37,7 @@ def check_json(text: str, name: str, *, by_lines: bool) -> None:
 
 
 def check_size(needed: float, what: str) -> None:
-    """Raise where so many bytes do not fit in memory; `what` takes them, as the message begins."""
+    """Raise if this many bytes do not fit into memory; the message begins with `what`."""
     if not fits(needed):
         raise InputError(
             f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "

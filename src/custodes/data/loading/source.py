@@ -1,4 +1,4 @@
-"""Where bytes come from: a file, standard input, or a pipe of the shell; and how a source is written, `PATH::PART`."""
+"""Sources of bytes: a file, standard input, or a shell pipe; written as `PATH::PART`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from custodes.errors import InputError, suggestion
 
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PIPES = ("/dev/fd/", "/proc/self/fd/")
-"""Where a shell puts the output of a command that stands in place of a file."""
+"""Paths of shell pipes that replace a file (process substitution)."""
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""How the address of a server begins; the rest may hold a password and is never shown."""
+"""Prefix of the address of a server; the rest may contain a password and is never displayed."""
 
 SMALL = 64 * 2**20
-"""Bytes of a file that is no table (a schema, a channel, the state of a protocol) at most."""
+"""Largest size in bytes of a file that is not a table (a schema, a channel, the state of a protocol)."""
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
-    """`PATH::PART` as both; a path that exists as written is taken as such."""
+    """Split `PATH::PART`; an existing path with this name is not split."""
     path, sign, part = str(source).partition("::")
     if not sign or exists(Path(source)):
         return Path(source), None
@@ -33,17 +33,17 @@ def path_and_part(source: str | Path) -> tuple[Path, str | None]:
 
 
 def is_standard_input(source: object) -> bool:
-    """Whether a source is standard input, which can be read once."""
+    """Whether a source is standard input, which can be read only once."""
     return isinstance(source, str | Path) and str(source).partition("::")[0] in STANDARD_INPUT
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is standard input, a pipe or a device: what cannot be looked at before it is read."""
+    """Whether a path is standard input, a pipe or a device, which cannot be inspected before reading."""
     return is_standard_input(path) or (exists(path) and not path.is_file() and not path.is_dir())
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there; a name that no file can have is not there."""
+    """Whether a path exists; False for an invalid name."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def exists(path: Path) -> bool:
 
 
 def check_exists(path: Path) -> None:
-    """Raise if nothing is there, naming files with a similar name."""
+    """Raise if a path does not exist, suggesting files with similar names."""
     if is_standard_input(path) or exists(path) or matches(path):
         return
     if os.path.islink(path):
@@ -69,9 +69,9 @@ def check_exists(path: Path) -> None:
 
 
 def matches(path: Path) -> list[Path]:
-    """The files that a pattern such as `scores/*.parquet` or `*/scores.csv` names, sorted.
+    """The files that match a pattern such as `scores/*.parquet` or `*/scores.csv`, sorted.
 
-    The part of the path that is there is no pattern, whatever is in its name.
+    The existing part of the path is taken literally, whatever characters it contains.
     """
     there = next((parent for parent in (path, *path.parents) if exists(parent)), path)
     if not set(str(path)) & set("*?[") or there == path:
@@ -97,7 +97,7 @@ def file_bytes(path: Path) -> bytes:
 
 
 def small_file(path: Path, what: str) -> bytes:
-    """The bytes of a file that is written by hand or by us, or of a pipe of the shell, where they are few."""
+    """The content of a small file, such as one written by hand, or of a pipe."""
     if not exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if is_stream(path):
@@ -118,7 +118,7 @@ def _standard_input() -> bytes:
 
 
 def _piped(path: Path, limit: int) -> bytes:
-    """A pipe is read where the shell holds its other end; another could wait for ever, and a device never ends."""
+    """The content of a pipe if the shell holds its other end; other pipes could block, and a device never ends."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: a pipe or device; give its content on standard input: - < {path}")
     with path.open("rb") as stream:

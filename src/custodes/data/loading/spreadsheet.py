@@ -1,4 +1,4 @@
-"""Spreadsheets: .xlsx and .xlsm through fastexcel, `FILE::SHEET` where there are several."""
+"""Spreadsheets: .xlsx and .xlsm with fastexcel, `FILE::SHEET` if there are several sheets."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from custodes.errors import InputError, MissingExtraError, listed
 ZIP = b"PK\x03\x04"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 INSIDE = "xl/workbook.xml"
-"""The file by which a zip archive is a workbook."""
+"""The file that identifies a zip archive as a workbook."""
 
 NEARER = "delete cells far from the table, or save the table alone as CSV"
 DIGITS = 9
-"""Of the number of a row, and of the letters of a column: more are of no sheet."""
+"""Most digits of a row number, and most letters of a column; no sheet has more."""
 
 CELL = 32
-"""Bytes of a cell while a sheet is read, which holds the empty ones between its cells too."""
+"""Size in bytes of a cell while reading a sheet, including empty cells in between."""
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
 ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
 SHARED = re.compile(rb"<(?:\w+:)?si[\s/>]")
 CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
-"""Of XML: where a cell or a row stands, and where one begins, which need not say where; and a text that cells share."""
+"""XML of the position of a cell or row, of the start of a row, of a shared text, and of a cell, which may lack a
+position."""
 USES = re.compile(rb"""<(?:\w+:)?c\s[^>]*\bt\s*=\s*["']s["'][^>]*>(?:\s*<(?:\w+:)?v[^>]*>\s*([0-9]+))?""")
-"""Of XML: a cell that shows a shared text, and the number of that text."""
+"""XML of a cell with a shared text, and the number of that text."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
-    """Whether bytes are of a workbook."""
+    """Whether the content is a workbook."""
     return data.startswith(ZIP) and INSIDE in zip_archive(data, name).namelist()
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A sheet as a frame of text, and a note on cells that hold an error. Formulas are their last computed values."""
+    """A sheet as a frame of text, and a note on cells with errors. Formulas have their last computed values."""
     try:
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel tells errors of cells through it
@@ -71,7 +72,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 
 
 def _check_reach(data: bytes, name: str) -> None:
-    """Raise where the cells of a sheet, and the empty ones between, would not fit in memory."""
+    """Raise if the cells of a sheet, including empty ones in between, would not fit into memory."""
     lengths, uses = list[int](), Counter[bytes]()
     archive = zip_archive(data, name)
     for member in archive.namelist():
@@ -83,7 +84,7 @@ def _check_reach(data: bytes, name: str) -> None:
             )
         lengths += map(len, SHARED.split(content)[1:])
         uses.update(USES.findall(content))
-    # A text that many cells share is stored once; the number of an unclear cell may be that of the longest.
+    # A text shared by many cells is stored once; a cell without a clear number may refer to the longest text.
     longest = max(lengths, default=0)
     size = sum(n * (lengths[int(at)] if at and int(at) < len(lengths) else longest) for at, n in uses.items())
     if size > LARGEST:
@@ -91,7 +92,7 @@ def _check_reach(data: bytes, name: str) -> None:
 
 
 def _reach(sheet: bytes) -> tuple[int, int]:
-    """How many rows and columns the XML of a sheet reaches over, at most."""
+    """Upper bounds of the numbers of rows and columns in the XML of a sheet."""
     rows = columns = named_cells = named_rows = 0
     for match in PLACE.finditer(sheet):
         letters, row = match[1], int(match[2][:DIGITS])
@@ -113,7 +114,7 @@ def _column(letters: bytes) -> int:
 
 
 def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
-    """The cells of a sheet as text with the header as its first row, and those that hold an error."""
+    """The cells of a sheet as text with the header as its first row, and cells with errors."""
     opened = book.load_sheet(sheet, header_row=None, dtypes="string")
     if not opened.width or not opened.height:
         return pl.DataFrame(), []
@@ -126,7 +127,7 @@ def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, st
 
 
 def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The rows below the first, which names the columns; empty rows and columns are passed over."""
+    """The rows below the first one, which names the columns; empty rows and columns are dropped."""
     cells = cells[[column_cells.name for column_cells in cells if column_cells.null_count() < cells.height]]
     header = cells.row(0)
     unnamed = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]

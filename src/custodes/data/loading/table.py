@@ -1,4 +1,4 @@
-"""What a container gives: a frame, how messages call it, the digest of its bytes, and what was assumed."""
+"""A loaded table: frame, name in messages, digest of its bytes, and notes on assumptions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.data.table import check_names
 from custodes.errors import InputError, listed, suggestion
 
 SHOWN = 60
-"""Letters of a part in the name of its table: a query may be long."""
+"""Most characters of a part in the name of its table: a query may be long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
-    """A table as it came: its frame, the name messages call it by, the digest of its bytes ('' for a dataframe),
-    the files it was read from, and the part of them that was asked for."""
+    """A table as read: its frame, its name in messages, the digest of its bytes ('' for a dataframe), the files it was
+    read from, and the requested part."""
 
     frame: pl.DataFrame
     name: str
@@ -31,7 +31,7 @@ class LoadedTable:
 
 
 def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
-    """The part of a container that is asked for with `NAME::PART`, or the only one there is."""
+    """The part of a container requested with `NAME::PART`, or its only part."""
     names = list(parts)
     if part is None and len(names) == 1:
         return names[0]
@@ -43,7 +43,7 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
 
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:
-    """Names of columns without blanks around them; one that stands twice or is a pattern of Polars is an error."""
+    """Column names without surrounding blanks; duplicate names, and names that are patterns of Polars, are errors."""
     stripped = [name.strip() for name in names]
     check_names(stripped, where=where)
     if len(set(stripped)) < len(stripped):
@@ -53,12 +53,12 @@ def named_columns(names: Iterable[str], *, where: str) -> list[str]:
 
 
 def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """The same table with its columns named by `named_columns`."""
+    """The table with columns named by `named_columns`."""
     return frame.rename(dict(zip(frame.columns, named_columns(frame.columns, where=where), strict=True)))
 
 
 def short(part: str) -> str:
-    """A part in one line of few letters, for names; where it is cut, a digest tells it from others."""
+    """A part in one short line, for names; a truncated one gets a digest, so that it is unique."""
     line = " ".join(part.split())
     if len(line) <= SHOWN:
         return line

@@ -12,7 +12,7 @@ UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 def utf8_text(data: bytes, name: str) -> str:
-    """Bytes as text without a byte order mark; what is not UTF-8 is an error that names the byte."""
+    """Bytes as text without a byte order mark; invalid UTF-8 is an error that names the byte."""
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -26,7 +26,7 @@ def utf8_text(data: bytes, name: str) -> str:
 
 
 def table_text(data: bytes, name: str) -> tuple[str, str]:
-    """The text of a table, and the encoding where it is not UTF-8: Excel's 'Unicode text' is UTF-16 with a mark."""
+    """The text of a table, and its encoding if it is not UTF-8: Excel's 'Unicode text' is UTF-16 with a mark."""
     if not data.startswith(UTF16) or data.startswith(UTF32):
         return _without_nul(utf8_text(data, name), name), ""
     try:
@@ -36,11 +36,11 @@ def table_text(data: bytes, name: str) -> tuple[str, str]:
 
 
 MOST_NUL = 0.1
-"""The share of NUL characters beyond which bytes are no UTF-8."""
+"""Proportion of NUL characters above which the bytes are not UTF-8."""
 
 
 def _without_nul(text: str, name: str) -> str:
-    """Text that is one: a label may hold a NUL, but where every other character is one the bytes are UTF-16."""
+    """Check for NUL: a label may contain some, but if every other character is NUL the file is UTF-16."""
     if text.count("\0") > len(text) * MOST_NUL:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(

@@ -1,1 +1,1 @@
-"""What the columns of a table mean, where they are not named as a reader expects: roles, patterns, a schema file."""
+"""Mapping of columns to roles if their names are not the expected ones: roles, patterns, schema files, guesses."""

@@ -1,4 +1,4 @@
-"""Columns of annotators in a wide table, by words for annotators or by aspects crossed with names, as patterns."""
+"""Detection of columns with human ratings, by words or by aspects crossed with names, and patterns for them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from custodes.data.mapping.column_vocabulary import (
     looks_like_rater,
     parts,
     stem,
-    word_list,
 )
+from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import POSITION, literal, matches
 
 WITH_WORD = (
@@ -36,15 +36,15 @@ WITH_WORD = (
     "{kind}{word}{gap}{{aspect}}",
     "{kind}{{aspect}}{gap}{word}",
 )
-"""Shapes of names that share a word for people."""
+"""Templates of names with a common word for annotators."""
 WITHOUT_WORD = ("human:{{aspect}}{gap}{{rater:{globs}}}", "human:{{rater:{globs}}}{gap}{{aspect}}")
-"""Shapes of names that share none."""
+"""Templates of names without a common word."""
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
-    """A pattern of these columns and of no other ones among `columns`.
+    """A pattern that matches these columns and no others among `columns`.
 
-    Where their names share no shape, the pattern lists them: each is a rater then.
+    If the names have no common template, the pattern lists them: each column is then a rater.
 
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
@@ -57,9 +57,9 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
-    """The aspects that names of people hold, where these are several: `human_coherence` beside `human_fluency`.
+    """The aspects in names of human ratings, if there are several: `human_coherence` and `human_fluency`.
 
-    A part of the names is an aspect if it is a known one, or if it is crossed with a part that numbers people.
+    A part of the names is an aspect if it is a known one, or if it is crossed with a part that numbers annotators.
 
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
@@ -80,7 +80,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 
 
 def _templates(people: Sequence[str]) -> Iterator[str]:
-    """Shapes that names may have, those that say most first."""
+    """Possible templates of names, the most specific first."""
     everywhere = set.intersection(*(set(re.split(r"[\W_]", name)) for name in people))
     fixed = [part for part in everywhere if looks_human(part) and part == stem(part)]
     for gap in sorted({sign for name in people for sign in re.findall(r"[\W_]", name)}):
@@ -99,7 +99,7 @@ def _templates(people: Sequence[str]) -> Iterator[str]:
 
 
 def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str]:
-    """Globs of the parts of a name that are a rater: `ann*` for `ann1`, `expert_*` for `expert_1`."""
+    """Globs for the rater in a name: `ann*` for `ann1`, `expert_*` for `expert_1`."""
     for place, part in enumerate(names):
         if looks_human(part) and place + 1 < len(names) and names[place + 1].isdigit():
             yield f"{part}{gap}*"
@@ -108,32 +108,32 @@ def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str
 
 
 def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
-    """Whether what is taken for raters and aspects looks like them."""
+    """Whether the parts taken as raters and aspects look like them."""
     raters = {row["rater"] for row in labels if "rater" in row}
     aspects = {row["aspect"] for row in labels if "aspect" in row}
     any_known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
-    for label in (*raters, *aspects):  # one that begins or ends with a separator, or holds one of two brackets
+    for label in (*raters, *aspects):  # no outer separators or unbalanced brackets
         if re.search(r"^[-_.:;,/|]|[-_.:;,/|]$", label.strip()) or label.count("(") != label.count(")"):
             return False
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
     if raters and not aspects:
         return all(map(looks_like_rater, raters))
-    # A full cross of known aspects and of names that say nothing may be people's names.
+    # A full cross of known aspects and unknown names may be annotators' names.
     return all(map(looks_like_rater, raters)) or (any_known and len(raters) * len(aspects) == len(labels))
 
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CLEAN = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
-"""Aspects as they may stand in a comma list of globs."""
+"""Aspects that are safe in a comma list of globs."""
 AFTER = re.compile(r"(?P<gap>[\W_]+)(?P<rater>.*?[^\W_])(?P<end>[\W_]*)")
 BEFORE = re.compile(r"(?P<fixed>[\W_]*)(?P<rater>[^\W_].*?)(?P<gap>[\W_]+)")
-"""What stands after an aspect, or before it, where that is a rater."""
+"""Separator and rater after an aspect, or before it."""
 
 
 MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
 RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
-"""What an object of scores is called."""
+"""Names of objects with human scores."""
 
 
 class _Split(NamedTuple):
@@ -146,8 +146,8 @@ class _Split(NamedTuple):
 
 
 def people_cross(columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The columns that are crossed by two or more known aspects and two or more rests that name no machine, and the
-    pattern of these columns alone; nothing where there are none.
+    """The columns crossed by at least two known aspects and at least two remaining parts that are not machines, and a
+    pattern for these columns alone; empty without any.
 
     >>> people_cross(["style_al", "style_bo", "depth_al", "depth_bo", "bleu", "depth_gpt4"])
     (('style_al', 'style_bo', 'depth_al', 'depth_bo'), 'human:{aspect:style,depth}_{rater:al,bo}')
@@ -163,7 +163,7 @@ def people_cross(columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
-    """The judges whose names are of one cross with names of people.
+    """The judges whose names are crossed with names of annotators.
 
     >>> sorted(beside_people(["depth_al", "depth_bo", "bleu"], ["style_al", "style_bo"]))
     ['depth_al', 'depth_bo']
@@ -173,14 +173,14 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
 
 
 def _splits(columns: Sequence[str], *, rater_last: bool) -> list[_Split]:
-    """Names with a known aspect, where the rest behind it (or before it) is a rater that may be a person."""
+    """Names with a known aspect, whose remaining part after it (or before it) may be an annotator."""
     spans: dict[str, tuple[int, int]] = {}
     for name in columns:
         words = [word for word in WORD.finditer(name) if word[0].lower() in ASPECTS | SHORT_ASPECTS]
         if words:
             spans[name] = (words[0].start(), words[-1].end())
     leads = [name[:start] for name, (start, _) in spans.items()]
-    # What all names begin with before the aspect, up to the end of a word (they are no paths).
+    # The common prefix of all names before the aspect, up to the end of a word (these are no paths).
     lead = leads[0] if len(set(leads)) == 1 else re.sub(r"[^\W_]*$", "", commonprefix(leads))  # noqa: RUF071
     splits = []
     for name, (start, end) in spans.items():
@@ -193,14 +193,14 @@ def _splits(columns: Sequence[str], *, rater_last: bool) -> list[_Split]:
 
 
 def _may_be_a_person(label: str) -> bool:
-    """Whether a label is neither a machine's nor what is computed from others."""
+    """Whether a label is neither that of a machine nor of a computed value."""
     words = set(parts(label))
     plain = bool(words & (AVERAGES | GENERIC)) and not {stem(word) for word in words} & HUMAN
     return not looks_like_machine(label) and not plain and not set(label) & set(",{}[]*?!")
 
 
 def _crossed(splits: Sequence[_Split]) -> list[_Split]:
-    """The splits of raters who share two or more aspects, and of others who have some of these."""
+    """The names whose raters share at least two aspects, and those of other raters with some of these aspects."""
     aspects: dict[str, set[str]] = {}
     for split in splits:
         aspects.setdefault(split.rater, set()).add(split.aspect)
@@ -210,7 +210,7 @@ def _crossed(splits: Sequence[_Split]) -> list[_Split]:
 
 
 def _pattern(splits: Sequence[_Split], columns: Sequence[str], *, rater_last: bool) -> str:
-    """A pattern that matches these columns and no other ones."""
+    """A pattern that matches these columns and no others."""
     aspects = ",".join(dict.fromkeys(split.aspect for split in splits))
     raters = ",".join(dict.fromkeys(split.rater for split in splits))
     fixed, gap, end = map(literal, splits[0].fixed)
@@ -224,7 +224,7 @@ def _pattern(splits: Sequence[_Split], columns: Sequence[str], *, rater_last: bo
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns of people, and these columns; no pattern where only one that pools aspects would do."""
+    """Patterns of the columns with human ratings, and these columns; no pattern if only one that pools aspects fits."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name)]
     doubled = {name: numbers_of(frame[name]).drop_nulls() * 2 for name in plain}
@@ -244,9 +244,9 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
 
 
 def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths of objects of scores, `human:scores.*` or `metric:scores.*`, and the paths that these leave.
+    """The paths of objects of scores, `human:scores.*` or `metric:scores.*`, and the remaining paths.
 
-    Lists of numbers, and whole numbers below a word for ratings, are of people.
+    Lists of numbers, and integers below a word for ratings, are human ratings.
     """
     patterns, left, crossed = list[str](), list[str](), list[str]()
     parents: dict[str, list[str]] = {}
@@ -308,7 +308,7 @@ def rest_pattern(
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
-    """The numbers of a column, null where a cell holds none."""
+    """The numbers of a column, null if a cell has none."""
     return (
         pl.Series(dtype=pl.Float64)
         if column.dtype.is_nested()

@@ -1,4 +1,4 @@
-"""Usual names of columns: roles, annotators, aspects. They only serve guesses, warnings and notes."""
+"""Common words in column names: roles, annotators, aspects. Used only for guesses, warnings and notes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ HUMAN = (
     | HUMAN_WORDS
 )
 MACHINE = frozenset(word_list("llm lm ai auto automatic gpt claude gemini llama"))
-"""Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
+"""Words in names of raters that are not human, whatever the rest of the name ('llm-rater')."""
 
 SCORERS = frozenset(
     word_list(
@@ -117,10 +117,10 @@ SCORERS = frozenset(
 )
 """Parts of the names of metrics."""
 MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
-"""How parts of the names of models and metrics begin."""
+"""Prefixes of the names of models and metrics."""
 
 HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
-"""Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
+"""Protocols of human ratings, which occur in names of metrics if they are not the first word ('comet-da')."""
 
 PEOPLE_ROLES = (
     frozenset(
@@ -128,7 +128,7 @@ PEOPLE_ROLES = (
     )
     | HUMAN_WORDS
 )
-"""Names of a column of raters that are people."""
+"""Names of columns of raters that are human."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Names of a column of raters that are metrics."""
 
@@ -141,7 +141,7 @@ KINDS = {
         "metric",
     ),
 }
-"""Words of a column of kinds."""
+"""Values of a column of kinds."""
 
 ASPECTS = frozenset(
     word_list(
@@ -157,7 +157,7 @@ ASPECTS = frozenset(
     )
 )
 SHORT_ASPECTS = frozenset(word_list("coh flu con cons rel fact fai ade inf gram pyr resp"))
-"""What aspects are called for short, where several are crossed with the same raters."""
+"""Abbreviated names of aspects, if several are crossed with the same raters."""
 
 AVERAGES = frozenset(
     word_list(
@@ -168,12 +168,12 @@ AVERAGES = frozenset(
 """Words of columns that are computed from others."""
 
 SPREADS = frozenset(word_list("std sd stdev stddev var variance sem num count n"))
-"""Those that are no scores, whatever they are computed from."""
+"""Words for computed columns that are never scores."""
 
 GENERIC = frozenset(
     word_list("score scores rating ratings value avg average mean median label grade annotation judgment")
 )
-"""What ratings are called that are of no aspect."""
+"""Names of ratings without an aspect."""
 
 
 def normalised(name: str) -> str:
@@ -204,7 +204,7 @@ def kind_words(column: pl.Series) -> pl.Series | None:
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether a rater's name is one that people's ratings have; of a `declared` metric only the plainest words say so.
+    """Whether a rater's name looks like that of human ratings; for a `declared` metric only by unambiguous words.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
@@ -230,7 +230,7 @@ def is_model_name(label: str) -> bool:
 
 
 def averages(columns: Sequence[str]) -> list[str]:
-    """The columns computed from ratings of people here, or that tell how scores spread: `human_avg` beside `human_1`.
+    """The columns computed from human ratings here, or measures of their spread: `human_avg` with `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
@@ -243,7 +243,7 @@ def averages(columns: Sequence[str]) -> list[str]:
         base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
         spread = stems_of_name & (SPREADS - {"n"}) or (
             "n" in stems_of_name and len(base) < len(others)
-        )  # MOS_n, and not by the person n
+        )  # MOS_n is an aspect, not the rating by annotator n
         rated = any(looks_human(other) or rest & (ASPECTS | SHORT_ASPECTS) for other in base)
         if base and (spread or (stems_of_name & AVERAGES and rated and not looks_like_machine(name))):
             computed.append(name)
@@ -251,7 +251,7 @@ def averages(columns: Sequence[str]) -> list[str]:
 
 
 def looks_like_rater(label: str) -> bool:
-    """Whether a part of a column's name numbers or names somebody: `ann1`, `expert_2`, `3`, `r1`."""
+    """Whether a part of a column's name is a number or name of a rater: `ann1`, `expert_2`, `3`, `r1`."""
     return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
 
 
@@ -262,7 +262,7 @@ FACTS_OF_LOGS = frozenset(
         " attempts status http finish stop id idx index uuid guid hash unnamed url uri page year"
     )
 )
-"""Parts of the names of columns that are neither scores nor systems, such as the latency of a request."""
+"""Words in names of columns that are neither scores nor systems, such as the latency of a request."""
 IDS = frozenset(word_list("id idx index uuid guid hash url uri"))
 """Those of columns that may be the item."""
 TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
@@ -272,7 +272,7 @@ TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good 
 
 
 def is_fact(name: str) -> bool:
-    """Whether a column is about a request or a row and no score by its name.
+    """Whether the name of a column is that of a property of a request or a row, not of a score.
 
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)
@@ -290,7 +290,7 @@ def is_measure(name: str) -> bool:
 
 
 def forms(name: str) -> list[str]:
-    """The words by which a column may be known: its name, of a path also its last part, or the part before it.
+    """Words that may identify a column: its name, and for a path also its last part, or the part before it.
 
     >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
@@ -330,7 +330,7 @@ def _by_part(role: str, name: str) -> bool:
 
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
+    """The columns that may have a role by their names, the most reliable first; misspelled names come last."""
     names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
@@ -346,7 +346,7 @@ def named(role: str, columns: Sequence[str]) -> list[str]:
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of columns whose names differ in one part that tells sides apart: `model_a` and `model_b`."""
+    """Pairs of columns whose names differ in one part that distinguishes sides: `model_a` and `model_b`."""
     by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
     pairs = []
     for one, name in by_parts.items():

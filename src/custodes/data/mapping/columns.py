@@ -1,4 +1,4 @@
-"""Column mapping: which column plays which role, and which patterns name the columns of scores."""
+"""Column mapping: role of each column, and patterns of score columns."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from custodes.data.table import check_unique, counted_cells, label_column, numbe
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
-"""Roles that say something of the item."""
+"""Roles that describe items."""
 
 SCORED = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 JUDGED = ("system_a", "system_b", "winner", "preference", "order")
 RATED = (*SCORED, *JUDGED, *FACTS)
 ROLES = (*RATED, "phrase", *TEXTS)
-"""What a column can be; each is the name that readers know it by."""
+"""Roles of columns; each is the column name that readers expect."""
 
 ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preference",), "preference": ("winner",)}
-"""Other names of a role, which give way when a column is mapped to it."""
+"""Other names of a role, which are ignored if a column is mapped to it."""
 
 ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
-"""What rows of a wide table may be labelled by."""
+"""Possible keys of the rows of a wide table."""
 
 LISTED = 20
-"""Columns that an error shows."""
+"""Most columns in an error message."""
 
 
 class UnfitError(InputError):
-    """A table whose columns are not what its reader needs, so that a mapping may help: what is wrong, and what else to
-    say where no mapping does."""
+    """The columns of a table do not fit its reader, so a mapping may help: what is wrong, and further advice without a
+    mapping."""
 
     def __init__(self, wrong: str, more: str = "") -> None:
         super().__init__(f"{wrong}{more}")
@@ -59,10 +59,10 @@ class UnfitError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """A table after mapping: its frame (None: texts only), what it says of items (None: nothing), its texts (None:
-    nothing is mapped to them), and notes.
+    """A table after mapping: its frame (None: texts only), its table of items (None: no data on items), its texts
+    (None: no texts mapped), and notes.
 
-    `wide`: patterns made a long table of it.
+    `wide`: patterns converted it to a long table.
     """
 
     frame: pl.DataFrame | None
@@ -74,14 +74,14 @@ class Mapped:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Role to column, and the patterns of columns of scores, the first that matches a column first."""
+    """Role to column, and the patterns of score columns, in order of precedence."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
 
     @classmethod
     def make(cls, mapping: Any) -> Columns:
-        """From what a caller wrote: role to column; `score` may be a pattern or several, `text` a pattern with
+        """From a user's mapping of role to column; `score` may be one or several patterns, `text` a pattern with
         `{system}`, `human` and `metric` paths such as `scores.*`.
 
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def text_pattern(self) -> ColumnPattern | None:
-        """The pattern of the columns of texts, where `text` is one."""
+        """The pattern of text columns, if `text` is one."""
         written = self.roles.get("text", "")
         return ColumnPattern.readings(written)[0] if "{system" in written else None
 
@@ -162,18 +162,18 @@ class Columns:
 
     @property
     def mapping(self) -> dict[str, Any]:
-        """The same as `make` takes it."""
+        """The mapping in the form that `make` accepts."""
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
     def over(self, other: Columns) -> Columns:
-        """These before those of another: a role that both name is as it is here, and so are patterns."""
+        """This mapping completed by another one: roles and patterns given here take precedence."""
         both = {**other.roles, **self.roles}
         roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
     def reach(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A table whose nested cells are columns where these name a path into them; else the table as it is."""
+        """The table with nested cells expanded to columns if the mapping names paths into them; else unchanged."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
         named = [*names, *self.patterns]
         if not any("." in name or "*" in name for name in named):
@@ -184,7 +184,7 @@ class Columns:
         return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
-        """Refuse a column that no table has, and a pattern that matches none; `tables`: the columns of each."""
+        """Raise for a column that no table has, and a pattern without a match; `tables`: the columns of each."""
         check_text_roles(self.roles)
         if not tables:
             raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
@@ -215,14 +215,14 @@ class Columns:
                 )
 
     def matched(self, columns: Sequence[str]) -> set[str]:
-        """The patterns that name a column of a table with these."""
+        """The patterns that match a column of a table with these columns."""
         return {pattern.written for pattern, _ in self.split(columns).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
-        """A table with its columns named by their roles; the frame that came is not changed.
+        """The table with its columns named by roles; the input frame is not modified.
 
-        Where a pattern matches, it becomes a long table of item, system, rater and score. A mapped column wins over one
-        that has the name of the role.
+        If a pattern matches, the table becomes a long table of item, system, rater and score. A mapped column takes
+        precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
         rated = self._rated(frame.columns)
@@ -269,7 +269,7 @@ class Columns:
         return Mapped(frame=long, items=items, texts=of_items, notes=(*notes, *text_notes, *more_notes), wide=True)
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
-        """The columns of texts of a table with these."""
+        """The text columns of a table with these columns."""
         here = {
             role: name
             for role, name in self.roles.items()
@@ -284,12 +284,12 @@ class Columns:
         return TextColumns(roles=here, systems=systems)
 
     def _rated(self, columns: Sequence[str]) -> bool:
-        """Whether a table with these holds scores or verdicts."""
+        """Whether a table with these columns holds scores or verdicts."""
         names = set(self._renamed(columns))
         return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
     def _facts_of(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
-        """What a table says of items, None where it says nothing."""
+        """The table of items, None without columns that describe items."""
         facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
         if not facts:
             return None
@@ -299,14 +299,14 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
-        """The columns after mapping: new name to old; without facts of items, and without those that give way."""
+        """The columns after mapping: new name to old; without columns on items and columns that are replaced."""
         here, texts = self._here(columns), self.texts(columns)
         gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
         return {**mapped, **{name: name for name in columns if name not in gone}}
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
-        """The columns of scores: each with its pattern and the labels in its name; the first pattern takes it."""
+        """The score columns with their pattern and the labels in their name; the first matching pattern is used."""
         free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
@@ -328,14 +328,14 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
 
 
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """Columns that have the name of a role which another column plays: name to role."""
+    """Columns with the name of a role to which another column is mapped: name to role."""
     names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
     taken = set(here.values())
     return {name: names[name] for name in columns if name in names and name not in taken}
 
 
 def _free(columns: Iterable[str]) -> list[str]:
-    """The columns that patterns may name: those without a role, and none in a table of verdicts or of long ratings."""
+    """The columns that patterns may match: those without a role; none in a table of verdicts or of long ratings."""
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []
@@ -343,7 +343,7 @@ def _free(columns: Iterable[str]) -> list[str]:
 
 
 def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """One row per item of what a table says of items; two values for one item raise."""
+    """One row per item from the columns that describe items; raises for two values of one item."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} describes items, and {where} has no item column; map item")
     values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
@@ -355,7 +355,7 @@ def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataF
 def _long(
     mapped: pl.DataFrame, split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """The long table of the columns of scores, and notes on the others."""
+    """The long table of the score columns, and notes on the others."""
     keys = [name for name in ROW_KEYS if name in mapped.columns]
     by_system = all("system" in labels for _, labels in split.values())
     for name in ("item",) if by_system else ("item", "system"):
@@ -385,10 +385,10 @@ def _long(
 def melted(
     frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
 ) -> pl.DataFrame:
-    """The long table of some columns, each with the labels that its rows get; `keys` are what a row is of.
+    """The long table of some columns, with the labels of each; `keys` are the key columns of the rows.
 
-    A key that stands twice, an empty one (but an item, aspect, kind or repeat may be), and text among scores raise
-    `InputError` with the row of the wide table.
+    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError` with the
+    row of the wide table.
     """
     rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
@@ -414,14 +414,14 @@ def melted(
 
 
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
-    """What to note of columns of numbers that nothing names and that look like people's."""
+    """Notes on unused numeric columns that look like human ratings."""
     people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
     message = f"{where}: columns that look like human ratings are not used: {listed(people)}; name them in columns"
     return [("unused-people", len(people), message)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
-    """What the rows of a column are labelled by, beside what their row says; a pattern's kind wins over the row's."""
+    """Labels of the rows of a column that come from its name; the kind in a pattern takes precedence over the row's."""
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
@@ -440,7 +440,7 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
 def _check_people(
     split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
 ) -> None:
-    """Refuse a metric's name that a pattern of people parts into an aspect and a person, and an average as a person."""
+    """Raise if a pattern of human ratings splits the name of a metric into aspect and rater, or matches an average."""
     parted = {
         name: labels_of
         for name, labels_of in labels.items()
@@ -459,7 +459,7 @@ def _check_people(
 
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
-    """Refuse two columns of one rater, aspect and repeat, and a rater of both kinds."""
+    """Raise for two columns of the same rater, aspect and repeat, and for a rater with both kinds."""
     seen: dict[tuple[str, ...], str] = {}
     kinds: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():

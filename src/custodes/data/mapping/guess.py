@@ -1,4 +1,5 @@
-"""The mapping that would read a refused table: guessed from names and content, and told only where it reads."""
+"""Guesses of a mapping for a table that cannot be read as it is, from names and content; only working ones are
+shown."""
 
 from __future__ import annotations
 
@@ -60,26 +61,26 @@ from custodes.data.table import MISSING_TOKENS, counted_cells
 from custodes.errors import CustodesError, listed
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
-"""Roles and patterns, to be tried."""
+"""Roles and patterns to try."""
 
 LOOKED_AT = 5000
-"""Rows that guesses are made of."""
+"""Rows from which guesses are derived."""
 
 SAMPLED = 1000
-"""Rows that tell a column of texts from others."""
+"""Rows from which text columns are detected."""
 
 CHOICES = 4
-"""Columns tried for an item and for a system."""
+"""Most candidate columns for an item and for a system."""
 
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
-"""Cells of scores that cannot be read: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
+"""Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
 PROSE = 4
-"""Blanks in a cell that is a text and no rating in words."""
+"""Fewest blanks in a cell that is a text rather than a rating in words."""
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
-    """The mapping of texts that reads a table and that names and cells leave no doubt of; None without any."""
+    """The mapping of texts that reads the table and is certain from names and cells; None without any."""
     head = frame.head(LOOKED_AT)
     for guess, sure in text_guesses(frame.head(SAMPLED), declared):
         if guess != declared and reads(head, guess):
@@ -94,17 +95,17 @@ def suggested(
     wrong: str,
     nested: Collection[str] = (),
 ) -> str:
-    """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
+    """Advice `; try --column item=doc_id ...` with the first guess that reads the table; empty without any.
 
-    `declared` is what the caller said himself, which every guess keeps; `nested` are the columns that come from nested
-    cells. A guess that would leave out a column of scores because of its cells is not told; what to mend is, where
-    `wrong`, what is wrong with the table, does not say it.
+    `declared` is the mapping given by the user, which all guesses keep; `nested` are the columns from nested cells. A
+    guess that would drop a score column because of invalid cells is not suggested; instead the advice is what to
+    correct, unless the message `wrong` already says so.
     """
     head = frame.head(LOOKED_AT)
     ratings: Iterator[Columns] = guesses(head, declared, nested)
     texts = (guess.columns for guess in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if scored:  # texts alone leave scores out, which are of no use where nothing is compared
+    if scored:  # a mapping of texts alone would drop the scores, but they are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
     paired = sides(head.columns) and named("winner", head.columns)
     texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
@@ -130,7 +131,7 @@ def suggested(
 
 
 def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
-    """Whether a mapping of texts has the outputs of one system only."""
+    """Whether a mapping of texts has outputs of one system only."""
     if guess.text_pattern or "output_a" in guess.roles:
         return False
     system = guess.roles.get("system", "system")
@@ -138,9 +139,9 @@ def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
 
 
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
-    """`NAME 'cell' in row 1` for the first column left out that is one of scores but for some cells.
+    """`NAME 'cell' in row 1` for the first dropped column that holds scores except for some cells.
 
-    Most of its cells are numbers or nearly so, or its name is one of ratings.
+    Most of its cells are numbers or nearly so, or its name is that of a rating.
     """
     if not guess.matched(frame.columns):
         return ""
@@ -162,13 +163,13 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
 
 
 def flags(columns: Columns) -> str:
-    """A mapping as options of the command line."""
+    """A mapping as command-line options."""
     options = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
 def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
-    """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
+    """A note on columns of annotators that differ by aspect, with patterns that separate the aspects."""
     patterns, people = people_patterns(frame, raters)
     aspects = pooled_aspects(people)
     if not patterns or not aspects or "aspect" in frame.columns:
@@ -186,7 +187,7 @@ def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Not
 
 
 def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
-    """Mappings that may read a table, the likeliest first: of verdicts, of long, of wide tables."""
+    """Mappings that may read a table, the most likely first: for verdicts, long tables, wide tables."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     candidates = {
@@ -201,7 +202,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     items, systems = _places(frame, free, candidates)
     yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
     if candidates["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
-        return  # of two systems a row: no other shape is meant
+        return  # with two systems per row, no other layout is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     # Where every row is an item of its own, no two systems can be compared.
     pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
@@ -226,7 +227,7 @@ ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat",
 def _with_texts(
     shapes: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
 ) -> Guess:
-    """Shapes of scores with the texts that stand beside them; the source may be the item."""
+    """Layouts of scores, with the text columns next to them; the source may be the item."""
     for roles, patterns in shapes:
         more = {
             role: name
@@ -238,8 +239,8 @@ def _with_texts(
 
 
 def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
-    pattern that finds nothing left."""
+    """Guesses completed by the user's mapping; columns with the name of their role need no entry, nor patterns without
+    a match."""
     for roles, patterns in shapes:
         twice = {"source"} if roles.get("source") == roles.get("item") else set()
         twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
@@ -263,7 +264,7 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
 def _places(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Columns that may be the item and the system: by name, then by how many labels they hold."""
+    """Candidate columns for item and system: by name, then by number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
     words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
@@ -321,10 +322,10 @@ def _long(
     declared: Columns,
     nested: Collection[str],
 ) -> Guess:
-    """A row per rating."""
+    """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
     rated = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
-    if len(rated) > 1:  # overall beside fluency is an aspect
+    if len(rated) > 1:  # overall next to fluency is an aspect
         scores = [name for name in scores if name not in rated or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)
@@ -343,7 +344,7 @@ def _half_long(
     declared: Columns,
     nested: Collection[str],
 ) -> Guess:
-    """A row per rater and output, with a column for each aspect."""
+    """Layouts with one row per rater and output, and a column per aspect."""
     more = other_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
@@ -385,7 +386,7 @@ def _wide(
     declared: Columns,
     nested: Collection[str],
 ) -> Guess:
-    """A row per output, with a column for each rater."""
+    """Layouts with one row per output, and a column per rater."""
     more = other_roles(base, candidates, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
@@ -393,7 +394,7 @@ def _wide(
     if below:
         scores = flat + [name for name in scores if name not in nested]
     patterns, people = people_patterns(frame, scores)
-    # Numbers that are no scores, such as the latency of a request, are in no pattern.
+    # Numbers that are not scores, such as the latency of a request, match no pattern.
     spare = [
         name
         for name in frame.columns
@@ -415,7 +416,7 @@ def _wide(
 
 
 def _may_name(column: pl.Series) -> bool:
-    """Whether cells may be labels of raters, and are no scores: each is there for several rows, and none is broken."""
+    """Whether cells may be names of raters: each occurs in several rows, and none is a malformed number."""
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
@@ -428,5 +429,5 @@ def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
 
 
 def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:
-    """Whether a column says several things of an item; one that says one thing is part of the item."""
+    """Whether a column has several values for an item; otherwise it describes the item."""
     return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False

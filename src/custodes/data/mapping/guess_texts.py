@@ -1,4 +1,4 @@
-"""Guesses of texts: which columns are outputs, their systems and sources, by names and by what the cells hold."""
+"""Guesses of text columns: outputs, systems and sources, from names and cells."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from custodes.data.mapping.column_vocabulary import (
     parts,
     sides,
     stem,
-    word_list,
 )
 from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import KINDS, literal, matches
 from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
 from custodes.data.table import counted_cells
 
 BLANKS = 2
-"""Blanks in the mean cell of a column of prose."""
+"""Mean number of blanks in a cell from which a column is prose."""
 LABEL = 80
-"""Characters of a label at most."""
+"""Most characters of a label."""
 CHOICES = 4
 MOST_SYSTEMS = 200
 FEWEST = 10
-"""Rows from which on numbers in turn number the rows."""
+"""Fewest rows for consecutive numbers to be row numbers."""
 CROSSED = 0.5
-"""Proportion of items with outputs of two systems or more, from which on systems are compared."""
+"""Proportion of items with outputs of at least two systems from which systems are compared."""
 CATEGORY = 0.2
-"""Values per row up to which a column of short words is a category of items, if it has not the name of an output."""
+"""Most distinct values per row of a column of short words that is a category, unless it has the name of an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
     " system out"
 )
-"""What the columns of several systems have in common."""
+"""Common words in the column names of several systems."""
 SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
 CATEGORIES = frozenset(
     word_list(
@@ -64,30 +64,30 @@ CATEGORIES = frozenset(
         " reasoning justification"
     )
 )
-"""Parts of the names of columns that describe items or judge outputs."""
+"""Words in names of columns that describe items or rate outputs."""
 WINNERS = CORE["winner"] | {"outcome"}
-"""Names of columns that choose one of two outputs."""
+"""Names of columns that name the better of two outputs."""
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
-"""Names of columns that are outputs where others are systems, and may be sources or references elsewhere."""
+"""Names of columns that are outputs next to other systems, and otherwise may be sources or references."""
 SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
-"""Parts of the names of numbers that describe a text."""
+"""Words in names of numbers that describe a text."""
 RATED_BY_HAND = frozenset(word_list("rating ratings stars likert"))
 SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
-"""How the name of a column ends that is of one side of a pair."""
+"""Ending of a column name for one side of a pair."""
 TRUTHS = len(TRUTH) + 1
 
 
 class TextGuess(NamedTuple):
-    """A mapping of texts, and whether names and cells leave no doubt of it."""
+    """A mapping of texts, and whether it is certain from names and cells."""
 
     columns: Columns
     certain: bool
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
-    """Mappings of texts that may read a table, the likeliest first."""
+    """Mappings of texts that may read a table, the most likely first."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
@@ -108,21 +108,21 @@ Roles = Iterator[tuple[dict[str, str], bool]]
 
 
 def texts_beside(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
-    """Roles of the texts that stand beside scores: the output, and of the item what its cells are prose of."""
+    """Roles of text columns next to scores: the output, and descriptions of the item with prose cells."""
     free = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
     text = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
     return {"text": text[0], **_of_item(frame, free, text)} if text else {}
 
 
 def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
-    """Roles of the two outputs that stand beside a verdict, and of what is said of the item."""
+    """Roles of the two outputs next to a verdict, and of columns that describe the item."""
     free = [name for name in frame.columns if name not in taken]
     pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
     return {**dict(zip(PAIR, pairs[0], strict=True)), **_of_item(frame, free, pairs[0])} if pairs else {}
 
 
 def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
-    """Roles and patterns of a row per item with columns of scores for each system: `chrf_gpt`, `human_gpt`."""
+    """Roles and patterns of a table with one row per item and score columns per system: `chrf_gpt`, `human_gpt`."""
     if any(may_be_systems(frame[name]) for name in named("system", free)):
         return
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
@@ -156,7 +156,7 @@ def _labels_of(pattern: str, columns: Sequence[str]) -> frozenset[str]:
 
 
 def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
-    """The prefix of a pattern: `human:` or `metric:`, '' where the pattern says it."""
+    """Prefix of a pattern: `human:` or `metric:`, '' if the pattern implies it."""
     words = {stem(part) for part in parts(pattern)}
     if words & set(KINDS):
         return ""
@@ -166,26 +166,26 @@ def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
 
 
 def is_number(column: pl.Series) -> bool:
-    """Whether every cell is a number or empty, and one is a number."""
+    """Whether all cells are numbers or empty, and at least one is a number."""
     cells, numbers = counted_cells(column)
     return 0 < cells == numbers
 
 
 def looks_like_score(name: str) -> bool:
-    """Whether a column of numbers has the name of scores."""
+    """Whether a numeric column has the name of a score."""
     words = {stem(part) for part in parts(name)}
     return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
 def may_be_scores(column: pl.Series) -> bool:
-    """Whether numbers may be scores: those that are no numbers of rows and no fact of a request or a text."""
+    """Whether numbers may be scores: not row numbers, and no property of a request or a text."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
     return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))
 
 
 def is_index(column: pl.Series) -> bool:
-    """Whether the cells number the rows."""
+    """Whether the cells are row numbers."""
     if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
         return False
     numbers = column.cast(pl.Float64)
@@ -193,7 +193,7 @@ def is_index(column: pl.Series) -> bool:
 
 
 def judges(column: pl.Series) -> bool:
-    """Whether a column rates outputs or chooses among them: scores, labels of two kinds, the winner of a pair."""
+    """Whether a column rates outputs or chooses among them: scores, binary labels, the winner of a pair."""
     if is_number(column) or column.dtype == pl.Boolean:
         return looks_like_score(column.name)
     if column.dtype != pl.String:
@@ -204,7 +204,7 @@ def judges(column: pl.Series) -> bool:
 
 
 def is_text(column: pl.Series) -> bool:
-    """Whether a column holds text: no numbers, times or structures."""
+    """Whether a column holds text rather than numbers, times or structures."""
     return column.dtype == pl.String and counted_cells(column)[0] > 0 and not is_number(column) and not is_time(column)
 
 
@@ -217,12 +217,12 @@ def is_time(column: pl.Series) -> bool:
 
 
 def is_prose(column: pl.Series) -> bool:
-    """Whether the cells are mostly of several words."""
+    """Whether most cells have several words."""
     return is_text(column) and _blanks(column) >= BLANKS
 
 
 def may_be_systems(column: pl.Series) -> bool:
-    """Whether the labels of a column may be those of systems: short, several, no times, numbers or judgements."""
+    """Whether the labels of a column may be systems: short, several, and not times, numbers or ratings."""
     if not is_text(column):
         return False
     labels = column.drop_nulls().str.strip_chars()
@@ -236,7 +236,7 @@ def may_be_systems(column: pl.Series) -> bool:
 
 
 def has_another_role(name: str, *roles: str) -> bool:
-    """Whether a column has the name of another role than these."""
+    """Whether a column has the name of a role other than these."""
     others = (names for role, names in NAMES.items() if role not in roles)
     return bool(set(forms(name)) & {word for names in others for word in names})
 
@@ -264,7 +264,7 @@ def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -
 
 
 def _numbered(columns: Sequence[str], role: str) -> str:
-    """The glob of columns that are numbered: `reference_*` for `reference_1` and `reference_2`."""
+    """Glob of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
     stems: dict[str, list[str]] = {}
     for name in columns:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
@@ -278,7 +278,7 @@ def _of_glob(name: str, glob: str) -> bool:
 
 
 def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
-    """Columns that may be the item: ids by name, the source, then other labels, those of most values first."""
+    """Candidate columns for the item: ids by name, the source, then other labels, those with most values first."""
     labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
     labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
     labels = [name for name in labels if not is_measure(name)]
@@ -291,7 +291,7 @@ def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list
 
 
 def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns that may be the system: by name (those of several labels first), and by their cells alone."""
+    """Candidate columns for the system: by name (those with several labels first), and by their cells alone."""
     by_name = [name for name in named("system", free) if not is_time(frame[name]) and not frame[name].dtype.is_nested()]
     by_name = [name for name in by_name if not is_prose(frame[name]) and _labels_few(frame[name])]
     by_name.sort(key=lambda name: frame[name].n_unique() < 2)
@@ -312,7 +312,7 @@ def _labels_few(column: pl.Series) -> bool:
 
 
 def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
-    """Whether every output stands once, and most items have outputs of several systems."""
+    """Whether every output occurs once, and most items have outputs of several systems."""
     by_system = [] if system is None else [pl.col(system).alias("system")]
     keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *by_system)
     if keys.is_duplicated().any():
@@ -325,7 +325,7 @@ def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
 def _place(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
-    """Item and system of a row per output, and whether their names say so."""
+    """Item and system of a table with one row per output, and whether their names say so."""
     by_name, others = _systems(frame, free)
     systems = [declared["system"]] if "system" in declared else [*by_name, *others][:CHOICES]
     if "system" in frame.columns:
@@ -341,7 +341,7 @@ def _place(
 
 
 def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per output, in a column with the name of one."""
+    """Layout with one row per output, in a column with the name of an output."""
     texts = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
     for text in [declared["text"]] if "text" in declared else named("text", texts)[:CHOICES]:
         of_item = _of_item(frame, free, [text])
@@ -353,7 +353,7 @@ def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str])
 
 
 def _prose_rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per output, in a column of prose that differs between systems; what does not differ is the source."""
+    """Layout with one row per output, in a column of prose that differs between systems; equal prose is the source."""
     prose = [name for name in free if is_prose(frame[name]) and not _are_conversations(frame[name])]
     prose = [name for name in prose if not _has_text_role(name) and CATEGORIES.isdisjoint(parts(name))]
     by_name, others = _systems(frame, free)
@@ -373,7 +373,7 @@ def _are_conversations(column: pl.Series) -> bool:
 
 
 def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per conversation, whose last turn is the output, or which a column of outputs answers."""
+    """Layout with one row per conversation; the output is its last turn, or in another column."""
     for name in [name for name in free if _are_conversations(frame[name])]:
         left = [other for other in free if other != name]
         last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_in_cell(cell))]
@@ -392,7 +392,7 @@ def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[s
 
 
 def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
-    """Whether two columns name the systems of a pair."""
+    """Whether two columns hold the systems of a pair."""
     return all(
         is_text(frame[name]) and named("system", [_without_side(name)]) and not is_prose(frame[name]) for name in pair
     )
@@ -405,7 +405,7 @@ def _without_side(name: str) -> str:
 
 
 def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per pair of outputs, with the systems of both."""
+    """Layout with one row per pair of outputs, and the systems of both."""
     texts = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
     systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
     for (a, b), (first, second) in product(systems, texts):
@@ -419,7 +419,7 @@ def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]
 def _per_item(
     frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str], declared: Mapping[str, str]
 ) -> dict[str, str] | None:
-    """Roles of a table with a row per item; None where no column is unique."""
+    """Roles of a table with one row per item; None if no column is unique."""
     of_item = _of_item(frame, free, outputs)
     left = [name for name in free if name not in outputs]
     items = [declared["item"]] if "item" in declared else _items(frame, left, of_item.get("source"))
@@ -432,7 +432,7 @@ def _per_item(
 
 
 def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per item, and columns whose names have a word for outputs in common: `output_gpt`, `output_claude`."""
+    """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
     texts = [name for name in free if is_text(frame[name]) or not counted_cells(frame[name])[0]]
     texts = [name for name in texts if not _has_text_role(name)]
     for pattern in dict.fromkeys(pattern for name in texts for pattern in _shapes(name)):
@@ -448,13 +448,13 @@ def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[
 
 
 def _has_text_role(name: str) -> bool:
-    """Whether a name is that of a source, a reference or another text, and not of a system."""
+    """Whether a name is that of a source, a reference or another text, rather than a system."""
     word = normalised(name)
     return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
 
 
 def _shapes(name: str) -> Iterator[str]:
-    """Patterns that a name may be of: a word for outputs before or after the system."""
+    """Possible patterns of a name: a word for outputs before or after the system."""
     words = "|".join(OUTPUT_WORDS)
     before = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
     if before:
@@ -471,7 +471,7 @@ def _shapes(name: str) -> Iterator[str]:
 
 
 def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """A row per item, and a column of texts for each system, named by it."""
+    """Layout with one row per item, and a text column per system, named by the system."""
     of_item = _of_item(frame, free, [])
     used = {*of_item.values(), *named("item", free)}
     if any(may_be_systems(frame[name]) for name in named("system", free)):
@@ -488,7 +488,7 @@ def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str
 
 
 def _is_category(column: pl.Series) -> bool:
-    """Whether a column describes items: a category, an address, what judges outputs."""
+    """Whether a column describes items or rates outputs: a category, an address, a rating."""
     if not CATEGORIES.isdisjoint(parts(column.name)) or is_fact(column.name):
         return True
     short = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)

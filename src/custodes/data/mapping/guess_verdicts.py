@@ -21,15 +21,15 @@ CHOICES = 4
 RATERS = ("rater", "aspect", "kind", "repeat")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
-"""Roles and patterns, to be tried."""
+"""Roles and patterns to try."""
 
 
 def verdict_guesses(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
 ) -> Guess:
-    """Two systems and who is better.
+    """Layouts with two systems and the better one.
 
-    Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
+    As `preference`, only columns with negative numbers are tried unless they have that name: there 0 is a tie.
     """
     pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
     sided = [pair for pair in pairs if not any(is_number(frame[name]) for name in pair)]
@@ -97,7 +97,7 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
 def other_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
-    """Further roles that columns have the names of."""
+    """Further roles for columns with the names of these roles."""
     others: dict[str, str] = {}
     for role in roles:
         free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]

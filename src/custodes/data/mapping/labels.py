@@ -1,4 +1,4 @@
-"""Layouts of labels: which columns of a table hold the labels of annotators and of judges, guessed or declared."""
+"""Layouts of labels: columns with labels of annotators and of judges, guessed or declared."""
 
 from __future__ import annotations
 
@@ -11,21 +11,11 @@ import polars as pl
 
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.annotator_columns import numbers_of
-from custodes.data.mapping.column_vocabulary import (
-    KINDS,
-    NAMES,
-    forms,
-    looks_human,
-    named,
-    normalised,
-    parts,
-    sides,
-    word_list,
-)
+from custodes.data.mapping.column_vocabulary import KINDS, NAMES, forms, looks_human, named, normalised, parts, sides
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
 from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
-from custodes.data.mapping.languages import JUDGE_WORDS
+from custodes.data.mapping.languages import JUDGE_WORDS, word_list
 from custodes.data.mapping.pattern import literal
 from custodes.data.table import counted_cells
 
@@ -35,7 +25,7 @@ HUMAN = frozenset(
         " customer client feedback qa"
     )
 )
-"""Parts of names of columns with human labels, beside those of human ratings."""
+"""Words in names of columns with human labels, in addition to those of human ratings."""
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(
@@ -43,7 +33,7 @@ JUDGE = JUDGE_WORDS | frozenset(
         " prediction pred"
     )
 )
-"""Parts of names of columns with labels of a judge."""
+"""Words in names of columns with labels of a judge."""
 
 NOT_LABELS = frozenset(
     word_list(
@@ -51,29 +41,29 @@ NOT_LABELS = frozenset(
         " rationale critique model version name prompt id timestamp date created updated"
     )
 )
-"""Parts of names of columns that describe a judgement and are no label."""
+"""Words in names of columns that describe a judgement but are not labels."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
-"""Words of names of columns that say neither rater nor criterion."""
+"""Words in column names that identify neither rater nor criterion."""
 
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
-"""Parts of names of judges' scores beside their labels."""
+"""Words in names of columns with a judge's scores next to its labels."""
 
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
-"""Columns of versions of one application."""
+"""Names of columns with versions of one application."""
 
 CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
-"""First parts of columns whose rows belong together."""
+"""First words of names of columns whose equal values form clusters."""
 
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
 LONG_ASPECT = word_list(
     "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
 )
 MOST_WORDS = 200
-"""Distinct texts up to which a column may hold labels or names of raters."""
+"""Most distinct texts of a column of labels or of rater names."""
 
 LONGEST_KEY = 64
-"""Characters of a label of an item."""
+"""Most characters of an item label."""
 
 LOOKED_AT = 20_000
 """Rows from which a layout is guessed."""
@@ -86,18 +76,18 @@ class LabelLayout:
     Attributes
     ----------
     item : str
-        Column of the item; '' for the number of the row.
+        Column of the item; '' for the row number.
     systems : tuple of str
-        Columns whose labels together name the system; empty for one system without a name.
+        Columns whose combined labels name the system; empty for a single unnamed system.
     human, metrics : tuple of str
         Columns of labels (wide table).
     criteria : mapping of str to tuple of str
-        Column to its rater and aspect, where columns are named by criteria (`human_tone`, `judge_tone`).
+        Column to its rater and aspect, if columns are named by criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
-        Columns of a table with a row for each label; `label` is '' in a wide table.
+        Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, repeat, invalid : str
-        Columns of clusters of outputs, inclusion probabilities, repeats and reasons of missing labels; '' where there
-        are none.
+        Columns of clusters of outputs, inclusion probabilities, repeats and reasons of missing labels; '' if there are
+        none.
     """
 
     item: str = ""
@@ -116,14 +106,14 @@ class LabelLayout:
 
     @property
     def used(self) -> set[str]:
-        """The columns with a role; clusters may still be slices."""
+        """The columns with a role; clusters may also be used as slices."""
         rater = (self.rater, self.kind, self.aspect)
         single = (self.item, self.label, *rater, self.probability, self.repeat, self.invalid)
         return {name for name in (*single, *self.human, *self.metrics) if name}
 
     @property
     def columns(self) -> Columns:
-        """The mapping that reads the table in the same way."""
+        """The equivalent column mapping."""
         roles = {"item": self.item, "cluster": self.cluster, "probability": self.probability, "repeat": self.repeat}
         if len(self.systems) == 1:
             roles["system"] = self.systems[0]
@@ -142,7 +132,7 @@ class LabelLayout:
         return Columns(roles={role: name for role, name in roles.items() if name}, patterns=tuple(patterns))
 
     def _template(self, name: str) -> str:
-        """The name of a column with its criterion as a field."""
+        """The name of a column with its criterion as a placeholder."""
         aspects = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
         before, _, after = name.rpartition(self.criteria[name][1])
         return f"{literal(before)}{{aspect:{aspects}}}{literal(after)}"
@@ -165,16 +155,16 @@ JUDGED = LabelLayout(
 
 
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
-    """The layout of a table of labels; None where it is not one.
+    """The layout of a table of labels; None for other tables.
 
-    Without patterns only words count, or numbers of two known labels, so that no table of ratings is taken for one of
-    labels.
+    Without patterns, only words or numbers of two known labels are accepted, so that a table of ratings is not mistaken
+    for labels.
 
     Parameters
     ----------
     frame : DataFrame
     declared : Columns
-        Roles and patterns from the caller, which every guess keeps.
+        Roles and patterns from the caller, which all guesses keep.
     """
     if not set(declared.roles) <= {
         "item",
@@ -273,7 +263,7 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Rater and criterion of columns that are named by both, where annotators and judges share several criteria.
+    """Rater and criterion of columns named by both, if annotators and judges share several criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
@@ -302,19 +292,19 @@ def _human_first(name: str) -> bool:
 
 
 def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
-    """Whether a column holds human labels where there is no judge: known words, or words in a column named so."""
+    """Whether a column without a judge holds human labels: known words, or words in a column with such a name."""
     return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
 
 
 def _same_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether two columns or more share words, each of them most of its own."""
+    """Whether at least two columns share words that are most of the words of each."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     shared = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
     return bool(shared) and all(2 * len(shared) > len(one) for one in vocabularies)
 
 
 def _labels(column: pl.Series) -> bool:
-    """Whether a column of words has few different ones, or none at all."""
+    """Whether a column has few distinct words, or no values."""
     return column.drop_nulls().n_unique() <= MOST_LABELS
 
 
@@ -323,7 +313,7 @@ def _all_words(columns: Iterable[pl.Series]) -> bool:
 
 
 def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
-    """A row for each label, with its rater or kind."""
+    """Layout with one row per label, with its rater or kind."""
     if declared.patterns:
         return None
     roles, names = declared.roles, list(words)
@@ -378,7 +368,7 @@ def _of_both(column: pl.Series, kind: pl.Series) -> bool:
 
 
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds, or there is one kind only."""
+    """Whether some value of a column occurs with both kinds, or if there is only one kind."""
     return kind.n_unique() < 2 or _of_both(column, kind)
 
 
@@ -443,7 +433,7 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
 
 
 def _may_be_key(column: pl.Series) -> bool:
-    """Whether cells may be labels of items: whole numbers, or short texts."""
+    """Whether cells may be item labels: integers, or short texts."""
     if column.dtype == pl.String:
         return bool((column.str.len_chars() <= LONGEST_KEY).all())
     return column.dtype.is_integer()
@@ -455,7 +445,7 @@ def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
 
 
 def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
-    """The model where it varies, the version where it does, both where both do; else the model's only name."""
+    """The model column if it varies, the version column if it varies, or both; else the single model name."""
     varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
     model = next((name for name in models if varying[name]), "")
     version = next((name for name in versions if varying[name]), "")

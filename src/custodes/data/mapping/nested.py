@@ -1,4 +1,4 @@
-"""Nested tables: objects in cells as columns that are named by their path, `scores.fluency`, `scores.fluency.0`."""
+"""Nested tables: objects in cells become columns named by their path, `scores.fluency`, `scores.fluency.0`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from custodes.data.mapping.text_columns import turns_in_cell
 from custodes.data.table import series_of
 
 DEPTH = 8
-"""Levels of objects that are flattened."""
+"""Most levels of objects to flatten."""
 LONGEST = 64
-"""Values of a list that become columns at most."""
+"""Most values of a list to become columns."""
 MOST = 2000
-"""Columns that a table is flattened to at most."""
+"""Most columns of a flattened table."""
 
 
 def nested_columns(frame: pl.DataFrame) -> list[str]:
-    """The columns whose cells are objects or lists, as values or as JSON."""
+    """The columns with objects or lists in their cells, as values or as JSON."""
     return [column.name for column in frame.iter_columns() if _is_nested(column)]
 
 
 def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
-    """The same table with a column for each value of its nested cells; conversations and lists of texts stay whole.
+    """The table with a column for each value in nested cells; conversations and lists of texts are kept.
 
-    Of `paths` that a mapping names, `outputs.*.text` makes a row of each entry of the list `outputs`, and `tags.0`
-    a column of a place in a list of texts.
+    Of the `paths` named in a mapping, `outputs.*.text` makes one row per entry of the list `outputs`, and `tags.0` a
+    column of one position in a list of texts.
 
     >>> flattened(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
@@ -62,8 +62,7 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The table with a row of each entry of a list of objects that name a system or a rater, or what a score is of, for
-    each such column."""
+    """The table with one row per entry of a list of objects that name a system or a rater, for each such column."""
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
@@ -94,7 +93,7 @@ def _values(column: pl.Series) -> list[Any]:
 
 
 def _parsed(cell: str | None) -> Any:
-    """The value of a JSON text with its numbers as they are written; a text that is no JSON as it stands."""
+    """The value of a JSON text with numbers as written; other text is unchanged."""
     try:
         return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
     except (ValueError, RecursionError):
@@ -102,13 +101,13 @@ def _parsed(cell: str | None) -> Any:
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 
 
 def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
-    """The values below a path, each with its path."""
+    """The values below a path, with their paths."""
     if isinstance(value, dict) and depth:
         for key, part in value.items():
             yield from _leaves(part, f"{path}.{key}", named_paths, depth - 1)
@@ -120,13 +119,13 @@ def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> It
 
 
 def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
-    """Whether a list becomes columns: one of numbers, of objects of numbers, of one object, or with a place that is
-    wanted."""
+    """Whether a list becomes columns: a list of numbers, of objects of numbers, of one object, or one with a requested
+    position."""
     if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
         return True
     if len(value) == 1 and isinstance(value[0], dict) and turns_in_cell(value) is None:
         return True
-    if value and all(isinstance(part, dict) and part for part in value):  # such as an object of ratings by each person
+    if value and all(isinstance(part, dict) and part for part in value):  # such as one object of ratings per annotator
         return all(_is_number(leaf) or leaf is None for part in value for leaf in part.values())
     return all(_is_number(part) or part is None for part in value) and any(part is not None for part in value)
 

@@ -1,4 +1,4 @@
-"""Patterns of column names: `human_{aspect}_{rater}` says what the columns of a wide table hold."""
+"""Patterns of column names: `human_{aspect}_{rater}` describes the columns of a wide table."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from string import Formatter
 from custodes.errors import OptionError, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system")
-"""What a part of a column's name can say of its scores."""
+"""Placeholders: what a part of a column's name may specify."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
-"""What the first and the second `*` of a path stand for, by the kind of its scores."""
+"""Meaning of the first and the second `*` of a path, by kind of its scores."""
 POSITION = "[0-9]*"
 """The glob of a position in a list."""
 
 KINDS = ("human", "metric")
 MOST_GAPS = 50
-"""Places between labels in a name, beyond which three placeholders would have too many ways."""
+"""Most separators in a name; with more, three placeholders would have too many possible matches."""
 EXAMPLE = "'human_{aspect}_{rater}'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPattern:
-    """Fixed text and placeholders, in turn: `texts` has one part more than `fields`.
+    """Alternating fixed text and placeholders: `texts` has one part more than `fields`.
 
-    `kind` is that of all its raters ('' where a placeholder or nobody says); `globs` limits the labels of placeholders.
+    `kind` is that of all its raters ('' if given by a placeholder or unknown); `globs` limits the labels of
+    placeholders.
     """
 
     written: str
@@ -38,11 +39,11 @@ class ColumnPattern:
 
     @classmethod
     def readings(cls, written: str) -> list[ColumnPattern]:
-        """What a pattern may mean: as it stands, and where it begins with `human:` or `metric:` without that.
+        """Possible meanings of a pattern: literal, and without a prefix `human:` or `metric:`.
 
-        Which of them counts depends on the columns: the first that matches one.
+        The first meaning that matches columns is used.
 
-        A path such as `human:scores.*` stands for the keys of an object and, below these, for positions in lists.
+        A path such as `human:scores.*` matches the keys of an object and, below these, positions in lists.
 
         >>> [made.kind for made in ColumnPattern.readings("metric:{rater}")]
         ['metric', 'metric']
@@ -98,7 +99,7 @@ class ColumnPattern:
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
-        """Every way in which a name is of this pattern: placeholder to label; none where there are too many to try."""
+        """All ways to match a name: placeholder to label; none if there are too many."""
         if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
             return []
         if not self.fields:
@@ -124,16 +125,16 @@ class ColumnPattern:
 
     @property
     def fixed(self) -> str:
-        """Its fixed text, without what parts labels at either end: the rater where no placeholder names one."""
+        """Its fixed text without outer separators: the rater if no placeholder names one."""
         return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
 
 
 def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Column to the labels that its name holds, for the columns of a pattern.
+    """Column to the labels in its name, for the columns that match a pattern.
 
-    A name that splits in several ways takes the one whose labels other columns show without doubt (`ann1` of
-    `human_coherence_ann1` splits `human_factual_consistency_ann1`). Where that does not decide, `OptionError` names two
-    ways and how to say which is meant.
+    A name that matches in several ways gets the labels that other columns have unambiguously (`ann1` in
+    `human_coherence_ann1` decides `human_factual_consistency_ann1`). If that does not decide, `OptionError` names two
+    ways and how to specify one.
     """
     ways = {column: pattern.splits(column) for column in columns}
     sure = {(name, label) for splits in ways.values() if len(splits) == 1 for name, label in splits[0].items()}
@@ -155,12 +156,12 @@ def is_path(written: str) -> bool:
 
 
 def literal(text: str) -> str:
-    """Text as a pattern holds it."""
+    """A text escaped for a pattern."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """The columns that a pattern matches; none where it cannot tell."""
+    """The columns that a pattern matches; none if it is ambiguous."""
     try:
         splits = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
     except OptionError:

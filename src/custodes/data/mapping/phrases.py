@@ -1,4 +1,4 @@
-"""Verdicts in phrases: `A: Summary #1 is more coherent.` by patterns such as `{winner}:*`."""
+"""Verdicts as phrases, `A: Summary #1 is more coherent.`, read by patterns such as `{winner}:*`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import word_list
+from custodes.data.mapping.languages import word_list
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted
 from custodes.errors import OptionError
 
 UNREADABLE = "unreadable"
-"""The reason why such a cell gives no verdict."""
+"""The reason for a missing verdict of a cell that matches no pattern."""
 PLACEHOLDER = re.compile(r"\{(winner|position|tie:[^{}]+)\}")
 WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
-"""A word of a verdict, in marks."""
+"""A word of a verdict, in quotes or brackets."""
 SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
 LETTERS = {"a": "left", "1": "left", "first": "left", "b": "right", "2": "right", "second": "right", "c": "tie"}
 """Words for the output shown first and second."""
@@ -25,7 +25,7 @@ WORDS = word_list(
     "a b c 1 2 tie tied draw equal same even both neither first second left right modela modelb systema systemb"
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
 )
-"""What a single word may be, without marks, where it is not the name of a system."""
+"""Single words accepted without marks, unless they are names of systems."""
 TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are", "the same", "similar")
 BETTER = re.compile(
     r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
@@ -33,23 +33,23 @@ BETTER = re.compile(
 )
 WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
 TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
-"""What names an output in a phrase."""
+"""Words before the name of an output in a phrase."""
 MOST = 6
-"""Patterns of phrases that are proposed."""
+"""Patterns of phrases that are tried."""
 COVERED = 0.5
 """Proportion of cells that patterns must read to be proposed."""
 LONGEST = 400
-"""Characters of a cell that patterns are made from."""
+"""Longest cell from which patterns are made."""
 
 
 def read_phrases(
     cells: pl.Series, written: str, *, systems: Collection[str], where: str
 ) -> tuple[pl.Series, pl.Series, list[Note]]:
-    """The words of verdicts in phrases, the reason where a phrase has none, and a note that counts those.
+    """The words of verdicts in phrases, the reason if a phrase has none, and a note that counts these.
 
-    `written` lists patterns with `|` between them; `*` stands for any text. `{winner}` is a word for the better output,
-    `{position}` the same where A and 1 mean the output shown first, `{tie:equal*,both*}` a phrase of a tie. A cell that
-    is a single word needs no pattern.
+    `written` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output, `{position}`
+    the same with A and 1 for the output shown first, `{tie:equal*,both*}` a phrase for a tie. A single word needs no
+    pattern.
     """
     alternatives = [_compiled(part) for part in written.split("|")]
     by_position = any(kind == "position" for kind, _ in alternatives)
@@ -66,13 +66,13 @@ def read_phrases(
 
 
 def check_phrases(written: str) -> None:
-    """Raise `OptionError` for a pattern of phrases that cannot be read."""
+    """Raise `OptionError` for an invalid pattern of phrases."""
     for part in written.split("|"):
         _compiled(part)
 
 
 def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
-    """The kind of a pattern and what it matches."""
+    """The kind of a pattern and its regular expression."""
     placeholders = PLACEHOLDER.findall(part)
     if len(placeholders) != 1 or set(PLACEHOLDER.sub("", part)) & set("{}"):
         raise OptionError(
@@ -86,14 +86,14 @@ def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
 
 
 def _glob(text: str) -> str:
-    """A glob as a regular expression, in which blanks may be any."""
+    """A glob as a regular expression, in which blanks match any white space."""
     return r"\s+".join(".*".join(map(re.escape, part.split("*"))) for part in re.split(r"\s+", text))
 
 
 def _word(
     cell: str, alternatives: Sequence[tuple[str, re.Pattern[str]]], allowed: Collection[str], *, by_position: bool
 ) -> str:
-    """The verdict of a phrase in one word, '' where no pattern matches."""
+    """The verdict of a phrase as one word, '' if no pattern matches."""
     for kind, pattern in (("position" if by_position else "winner", SINGLE), *alternatives):
         match = pattern.fullmatch(cell)
         if match and kind == "tie":
@@ -110,8 +110,8 @@ def _plain(word: str) -> str:
 def proposed_phrases(cells: pl.Series) -> str:
     """Patterns that read most cells of a column, '' without any.
 
-    Each is learnt from cells that differ in the word for an output, and has a word such as better, or the word at its
-    beginning.
+    A pattern is derived from cells that differ only in the word for an output. It contains a word such as better, or
+    begins with the word for the output.
 
     >>> proposed_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
     '{winner}:*|{tie:*equally*}'
@@ -143,7 +143,7 @@ def proposed_phrases(cells: pl.Series) -> str:
 
 
 def _templates(cell: str) -> list[tuple[str, str]]:
-    """Patterns that a phrase may be of, each with its word."""
+    """Candidate patterns for a phrase, with the word of each."""
     templates = []
     for match in TOKEN.finditer(cell):
         before, after = cell[: match.start()], cell[match.end() :]
@@ -172,5 +172,5 @@ def _templates(cell: str) -> list[tuple[str, str]]:
 
 
 def may_be_phrases(column: pl.Series) -> bool:
-    """Whether a column may hold verdicts in phrases: text, of which some cells are longer than a word."""
+    """Whether a column may hold verdicts as phrases: text with some cells longer than a word."""
     return column.dtype == pl.String and bool(column.drop_nulls().str.strip_chars().str.contains(r"\s").any())

@@ -1,4 +1,4 @@
-"""A schema file: how a study's tables are read and what of them is asked about, kept as TOML."""
+"""Schema files: how the tables of a study are read and which data are selected, as TOML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = (TABLE, *WORDS, *PATHS, *SELECTION)
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Columns by role; `reading`: what else `read` takes; `selection`: the options of every question that select."""
+    """Columns by role; `reading`: further arguments of `read`; `selection`: the selection options of all questions."""
 
     columns: Columns = field(default_factory=Columns)
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """The schema in a TOML file; an unknown key is an error with a suggestion. Paths in it are beside the file."""
+        """Read a schema from a TOML file; unknown keys are errors with a suggestion. Paths are relative to the file."""
         place = Path(path)
         try:
             values = tomllib.loads(utf8_text(small_file(place, "a schema"), place.name))
@@ -59,7 +59,7 @@ class Schema:
     def under(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
-        """The same with what a caller says himself, which counts more; None says nothing."""
+        """The schema completed by arguments of a caller, which take precedence; None: not given."""
         declared = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
@@ -69,7 +69,7 @@ class Schema:
         )
 
     def to_toml(self, folder: Path) -> str:
-        """As `load` reads it from a file in some folder, which paths are beside."""
+        """TOML text that `load` can read from a file in the folder to which paths are relative."""
         paths = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
         values = {**self.reading, **paths, **self.selection}
         lines = [f"{key} = {_toml(values[key])}" for key in KEYS if key in values]
@@ -79,7 +79,7 @@ class Schema:
 
 
 def _toml(value: Any) -> str:
-    """Text, or a list of it: a JSON string is a basic string of TOML, but for DEL, which TOML wants escaped."""
+    """A text, or a list of texts: a JSON string is a TOML basic string, except that TOML needs DEL escaped."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Texts of any table: its columns of texts as the table `item, system, text` that the reader `outputs` takes."""
+"""Texts of any table, converted to the table `item, system, text` that the reader `outputs` accepts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from custodes.data.table import label_column
 from custodes.errors import InputError, OptionError, listed
 
 OF_ITEM = ("source", "references", "context", "images")
-"""Roles of texts that an item has once."""
+"""Roles of texts with one value per item."""
 PAIR = ("output_a", "output_b")
 TEXTS = ("text", *OF_ITEM, "messages", *PAIR)
 """Roles of texts."""
 WHO = ("role", "from", "speaker", "author")
 WORDS = ("content", "value", "text")
-"""What may hold the speaker and the words of a turn."""
+"""Keys of the speaker and of the words of a turn."""
 ANSWERS = ("assistant", "gpt", "bot", "chatbot", "model", "ai", "agent", "chatgpt")
 """Speakers whose turns are outputs."""
 INSTRUCTIONS = ("system", "developer")
@@ -31,8 +31,8 @@ INSTRUCTIONS = ("system", "developer")
 
 @dataclass(frozen=True, kw_only=True)
 class TextColumns:
-    """Where the texts of a table stand: `roles` (role to column, those of the table), and the `systems` of the columns
-    that a pattern matches."""
+    """The text columns of a table: `roles` (role to column), and the `systems` of the columns that a pattern
+    matches."""
 
     roles: Mapping[str, str]
     systems: Mapping[str, str]
@@ -41,15 +41,15 @@ class TextColumns:
         return bool(self.systems) or not {"text", "messages", *PAIR}.isdisjoint(self.roles)
 
     def used(self, columns: Sequence[str]) -> set[str]:
-        """The columns that hold texts."""
+        """The columns with texts."""
         names = {name for role, named in self.roles.items() if role in TEXTS for name in several(named, columns)}
         return {*names, *self.systems}
 
     def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
-        """A row per output: item, system, text, and what is said of the item.
+        """One row per output: item, system, text, and the columns that describe the item.
 
-        `rated`: rows are ratings, so an output may stand in several of them. Without an item column the source is the
-        item, or the number of the row; without a system column the name of the file is the system.
+        `rated`: rows are ratings, so an output may occur in several rows. Without an item column the source, or the row
+        number, is the item; without a system column the file name is the system.
         """
         facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
         roles = dict(self.roles)
@@ -99,7 +99,7 @@ class TextColumns:
         return PurePath(where).name.partition(".")[0] if name is None else label_column(frame, name, where=where)
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
-        """The cells of a role; of several columns a JSON list of those that are not empty."""
+        """The cells of a role; for several columns a JSON list of the non-empty ones."""
         columns = [
             as_text(frame[name], where=role, lists=role != "source")
             for name in several(self.roles[role], frame.columns)
@@ -111,7 +111,7 @@ class TextColumns:
 
 
 def several(name: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a name stands for: itself, or those that a glob such as `reference_*` matches.
+    """The columns that a name refers to: itself, or those matching a glob such as `reference_*`.
 
     >>> several("ref_*", ["ref_1", "ref_2", "id"]), several("id", ["id"])
     (['ref_1', 'ref_2'], ['id'])
@@ -122,7 +122,7 @@ def several(name: str, columns: Sequence[str]) -> list[str]:
 
 
 def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
-    """A column as text, its lists and objects as JSON."""
+    """A column as text, with lists and objects as JSON."""
     if column.dtype == pl.Object:
         column = pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
     if not column.dtype.is_nested():
@@ -134,8 +134,7 @@ def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
 
 
 def turns_in_cell(cell: Any) -> list[tuple[str, str]] | None:
-    """Speaker and words of each turn of a conversation, a list of objects or its JSON; None where it is no
-    conversation.
+    """Speaker and words of each turn of a conversation, given as a list of objects or as JSON; None for other cells.
 
     >>> turns_in_cell('[{"role": "user", "content": "Hi"}, {"from": "gpt", "value": "Hello"}]')
     [('user', 'Hi'), ('gpt', 'Hello')]
@@ -169,8 +168,8 @@ def _words(content: Any) -> str:
 
 
 def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | None, str | None]:
-    """Output, source and context of a conversation: the last answer, the turn of the user before it, and the turns
-    before that as a dialogue; the output is None where the last turn is no answer."""
+    """Output, source and context of a conversation: the last answer, the turn of the user before it, and the earlier
+    turns as a dialogue; the output is None if the last turn is not an answer."""
     if cell is None or cell == "":
         return None, None, None
     turns = turns_in_cell(cell)
@@ -187,7 +186,7 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
-    """Every output once, and of an item the first of each text that is not empty."""
+    """Each output once, and for each item the first non-empty value of each text."""
     names = [name for name in OF_ITEM if name in rows.columns]
     rows = rows.with_columns(pl.col(names).replace("", None))
     by_item = rows.group_by("item", maintain_order=True)
@@ -216,7 +215,7 @@ def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl
 
 
 def check_text_roles(roles: Mapping[str, str]) -> None:
-    """Raise `OptionError` where one output of a pair is mapped without the other."""
+    """Raise `OptionError` if only one output of a pair is mapped."""
     one = next((name for name in PAIR if (name in roles) and not set(PAIR) <= set(roles)), None)
     if one is not None:
         raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")

@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Readers: one file per format, a line here for each. `custodes.data.reading` finds the right one."""
+"""Readers: one file per format, and a line here for each. `custodes.data.reading` selects the reader."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
-"""Our formats of tables by name, a line above for each; the first whose columns fit is taken (texts
-before wide, which would take them for scores)."""
+"""Built-in readers of tables by name; the first whose columns match is used (texts before wide, which would read texts
+as scores)."""
 
 PATH_READERS = {own.name: own for own in members(globals(), PathReader)}
-"""Our formats of folders, archives and logs by name, a line above for each; asked before those of tables."""
+"""Built-in readers of folders, archives and logs by name; tried before those of tables."""
 
 OURS = (*TABLE_READERS, *PATH_READERS)
 
 READERS: tuple[str, ...]
-"""The names that `reader=` takes: ours, and those of other packages, which are looked for on the first use."""
+"""Names allowed in `reader=`: built-in readers, and those of other packages, which are looked up on first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, who annotated; one file, or a
+"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, annotator; one file, or a
 folder of results.
 
-Layout: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard, `results/`, what `--output_path` of its
-command writes, and the data set's `alpaca_farm_human_annotations` and `_crossannotations`
+Format: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard, `results/`, files written by its command
+with `--output_path`, and `alpaca_farm_human_annotations` and `_crossannotations` of the data set
 (huggingface.co/datasets/tatsu-lab/alpaca_eval).
 """
 
@@ -32,27 +32,26 @@ COLUMNS = (
     ("instruction", "output_1", "output_2", "preference"),
 )
 MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
-"""Columns that are used where they are there."""
+"""Optional columns."""
 
 ALLOWED = "a number from 1 (output_1 better) to 2 (output_2 better), or 0 (tie)"
 UNPARSED = "no preference"
 FILE = "annotations.json"
 DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
-"""Where a folder of results holds annotations: `MODEL/ANNOTATOR/`, `MODEL/`, or by itself."""
+"""Paths of annotations in a folder of results: `MODEL/ANNOTATOR/`, `MODEL/`, or the folder itself."""
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = the instruction, rater = the annotator; below 1.5 output_1 wins, 1.5 and 0 are ties.
 
-    An annotation without a preference is an answer that AlpacaEval could not parse. Outputs are shown to annotators in
-    an order that AlpacaEval draws and does not keep, so the presentation order is unknown. Files of people have no
-    generators: systems are output_1 and output_2, and an instruction with several pairs of texts is several items of
-    one cluster.
+    An annotation without a preference is a reply that AlpacaEval could not parse. AlpacaEval randomises the
+    presentation order without recording it, so it is unknown. Files of human annotations have no generators: systems
+    are output_1 and output_2, and an instruction with several pairs of texts becomes several items in one cluster.
     """
     _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
     anonymous = columns == COLUMNS[2]
     alone, more = (label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input"))
-    # As AlpacaEval itself puts them together.
+    # Combined as AlpacaEval itself does.
     instruction = pl.select(pl.when(more == "").then(alone).otherwise(alone + "\n\n" + more)).to_series()
     systems = [
         pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where) for name in generators
@@ -110,7 +109,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
 
 def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
-    """A note on preferences between 1 and 2, which count as the side they are on."""
+    """A note on preferences between 1 and 2, which are rounded to the preferred side."""
     values = value.drop_nulls()
     between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
     rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
@@ -128,7 +127,7 @@ def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
 
 
 def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
-    """Who annotated, and whether these are people: only files of people number their annotators."""
+    """The annotators, and whether they are human: only files of human annotations number their annotators."""
     column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if column is None:
         name = "human" if anonymous else "annotator"
@@ -140,7 +139,7 @@ def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl
 
 
 def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
-    """The instruction; where a system has several texts on it, with a mark of the two texts, the same in every file."""
+    """The instruction; if a system has several texts for it, with an id of the two texts, the same in all files."""
     long = pl.concat(
         [
             pl.DataFrame({"instruction": instruction, "system": column, "text": text})
@@ -159,7 +158,7 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of the annotations of all models; `part` is a glob of annotators (the folders that hold the files)."""
+    """A study of the annotations of all models; `part` is a glob of annotators (the folders with the files)."""
     annotations = _files(path)
     files = [file for file in annotations if part is None or fnmatchcase(file.parent.name, part)]
     if not files:
@@ -168,7 +167,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {listed(annotators)}"
         )
     tables = [(file, load_table(file)) for file in files]
-    for file, table in tables:  # what is wrong is told with the file and its row
+    for file, table in tables:  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
     names = {name for columns in COLUMNS for name in columns} | set(MORE)
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
@@ -180,7 +179,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
-    """Tables in which the one system that not all tables have has the name of its folder; and what was renamed."""
+    """Tables in which the one system that differs between tables is named after its folder, and the renamed systems."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
     systems = [
         {str(name) for column in names for name in frame[column].unique()}

@@ -1,4 +1,4 @@
-"""Studies of people's answers (`custodes annotate`): a SQLite file, read through its views, also while it is served.
+"""Annotation studies (`custodes annotate`): a SQLite file, read through its views, also while it is served.
 
 Its views are in the formats of other readers, with at least the columns of `VIEWS`.
 """
@@ -50,7 +50,7 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
     "sources": dict.fromkeys(("item", "source", "context", "references"), pl.String),
     "looks": LOOKS,
 }
-"""What is read of each view."""
+"""Columns that are read from each view."""
 
 EXCLUDED = """
 SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
@@ -60,11 +60,11 @@ SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fe
     lower(json_extract(json, '$.money.currency'))
 FROM plan ORDER BY version DESC LIMIT 1
 """
-"""What an answer costs, and in what."""
+"""Cost of an answer, and its currency."""
 PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
-"""How often the owner looked at estimates between looks."""
+"""Number of times that the owner viewed estimates between interim analyses."""
 MARKED = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
-"""Of how many comparisons somebody asked for the words that differ."""
+"""Number of comparisons for which an annotator displayed the differing words."""
 INCOMPLETE_LOOKS = "incomplete-looks"
 """The note on answers that do not count yet."""
 WAITING = """
@@ -78,7 +78,7 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of looks that are not complete: who decides by them looks between looks."""
+"""Comparisons of incomplete interim analyses; using them would be an additional interim analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
@@ -87,24 +87,24 @@ SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rat
 FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USING (item)
 JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place
 """
-"""What the metric of the study says, of the aspect that decides."""
+"""Verdicts of the study's metric on the primary aspect."""
 COMPARED = ("item", "system_a", "system_b")
 METRIC_COLUMNS = (*COMPARED, "rater", "kind", "aspect", "preference", "role")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of what people said: verdicts or scores, texts, the looks that stopped it, and its metric's verdicts.
+    """An annotation study: verdicts or scores, texts, interim analyses, and the verdicts of its metric.
 
-    Second opinions are `Study.second`; known comparisons, corrected answers, people who are excluded, and answers of
-    looks that are not complete are left out, these until they are, or the study is stopped.
+    Second opinions are in `Study.second`. Excluded are control questions, corrected answers, answers of excluded
+    annotators, and answers of incomplete interim analyses (until the analysis is complete or the study is stopped).
     """
-    if not is_study(path):  # named by `reader`
+    if not is_study(path):  # selected with `reader`
         raise InputError(f"{path.name}: not a study file of annotations; create one with custodes annotate new")
     return of_one_state(path, lambda opened: study_of(opened, path.name))
 
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
-    """The study that a connection sees, in a transaction of its own; see `read_annotation`."""
+    """The study seen by a connection, in its own transaction; see `read_annotation`."""
     frames, (people, answers), (cost, unit), (peeked, marked) = _asked(opened, where)
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
@@ -172,12 +172,11 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 def _asked(
     opened: sqlite3.Connection, where: str
 ) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], tuple[int, int]]:
-    """What the views, the looks that are not complete and the metric say, how many people who are excluded gave how
-    many answers, what an answer costs, how often somebody looked between looks, and of how many comparisons the words
-    that differ were shown."""
+    """Rows of the views, incomplete interim analyses and the metric's verdicts; with the numbers of excluded annotators
+    and of their answers, the cost of an answer, and how often estimates were viewed and differing words displayed."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
-    for view in sorted(there.intersection(VIEWS)):  # SQLite would take the quoted name of a missing column for a text
+    for view in sorted(there.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
         present = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
         lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in present]
     if lacking:
@@ -202,7 +201,7 @@ def _asked(
 
 
 def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Sources with references as lists, where the file has them."""
+    """Sources with references as lists, if the file has them."""
     if "references" not in sources.columns:
         return sources
     try:
@@ -212,7 +211,7 @@ def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
 
 
 def _units(rows: pl.DataFrame, *systems: str) -> int:
-    """What was asked of people, in however many aspects."""
+    """Number of questions to annotators, with all aspects counted as one."""
     return rows.select("item", *systems, "rater").n_unique()
 
 

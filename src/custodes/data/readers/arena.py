@@ -1,4 +1,4 @@
-"""Battles of Chatbot Arena and MT-bench as they are published: people (or judges) on two conversations.
+"""Published battles of Chatbot Arena and MT-bench: verdicts of humans (or judges) on two conversations.
 
 Layouts, by their data cards on huggingface.co: lmsys/chatbot_arena_conversations, lmsys/mt_bench_human_judgments
 (splits human and gpt4_pair), lmarena-ai/arena-human-preference-100k and -140k, and lmsys/
@@ -34,33 +34,33 @@ MARKS = (
     *("conversation_a", "conversation_b", "response_a", "response_b", "conv_metadata", "full_conversation"),
     *("turn", "anony", "language", "tstamp", "winner_tie"),
 )
-"""Columns by which files of Arena and MT-bench are known; tables of battles of anybody's have the others, too."""
+"""Columns that identify files of Arena and MT-bench; other columns also occur in other tables of battles."""
 
 OTHERS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
-"""Columns of anybody's battles, which these files have not."""
+"""Columns of other tables of battles that these files do not have."""
 
 READ = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
 METADATA = (
     *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
     *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
 )
-"""What the published files say beside the verdicts, of which nothing needs to be told."""
+"""Columns of the published files that are ignored without a note."""
 
 COUNTS_TURNS = ("anony", "language", "conv_metadata")
-"""Columns of Arena's files, whose `turn` is how long the conversation is; in MT-bench it is what was judged."""
+"""Columns of Arena's files, in which `turn` is the length of the conversation; in MT-bench it is the judged turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
 KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claude", "gemini", "llama")}
-"""How the names of raters of a kind begin."""
+"""Prefixes of the names of raters by kind."""
 
 
 def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = the question (MT-bench: question and turn, cluster = question), group = language.
 
-    Judges called expert, author, human and arena_user are people, gpt and the like metrics. Arena's users judge one
-    battle or two each and are one rater, `arena_user`; without a column `judge` all verdicts are one person's. Texts
-    are what the models answered. Which conversation was shown first is not said by these files.
+    Judges called expert, author, human and arena_user are human, gpt and the like metrics. Arena's users judge one or
+    two battles each and are treated as one rater, `arena_user`; without a column `judge` all verdicts are treated as
+    those of one annotator. Texts are the answers of the models. These files do not record the presentation order.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
     unused = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
@@ -97,7 +97,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
-    """Who judged, and what is to be told of that."""
+    """The raters, and notes on them."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
         assumed = f"{where}: no column 'judge'; all verdicts are attributed to one annotator, 'human'"
@@ -110,7 +110,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The winner's word from three columns of 0 and 1; '?' and what stands there where not one of them is 1."""
+    """The winner from three columns of 0 and 1; '?' and the cells if not exactly one of them is 1."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     words_of = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
@@ -124,7 +124,7 @@ def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def _texts(
     frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
 ) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
-    """(item, system, text) and (item, source) of the rows whose conversations the file holds."""
+    """(item, system, text) and (item, source) of the rows with conversations."""
     names = next((pair for pair in CONVERSATIONS if set(pair) <= set(frame.columns)), None)
     if names is None:
         return [], []

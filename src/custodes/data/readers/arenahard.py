@@ -1,4 +1,4 @@
-"""Arena-Hard judgments: a line a question and model, with `games` against the baseline, `A>>B` to `B>>A`.
+"""Arena-Hard judgments: a line per question and model, with `games` against the baseline, `A>>B` to `B>>A`.
 
 Layout: github.com/lmarena/arena-hard-auto, gen_judgment.py (`question_id`; since 2.0 `uid`, `category`, `baseline`).
 """
@@ -29,8 +29,8 @@ NO_SCORE = "no score"
 def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of a judge's verdicts in both orders; the baseline is A in the first game, B in the second.
 
-    A strong verdict (A>>B) is one win. A game without a score is an answer that could not be parsed,
-    a game that is null was not judged.
+    A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed, a null game
+    was not judged.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
     named = BASELINE in frame.columns

@@ -24,7 +24,7 @@ from custodes.errors import InputError
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))
 SAME = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
-"""Names of one column each."""
+"""Names of columns, of which one may occur."""
 
 COLUMNS = (
     ("item", *SYSTEMS[0], "winner"),
@@ -35,24 +35,24 @@ COLUMNS = (
 SAID = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
 WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""The columns of verdicts as we write them: `words` and `orders` read them so."""
+"""The columns of verdicts in our own format, which determine how `words` and `orders` read them."""
 
 FEW = 20
-"""From so many comparisons in both orders on, what they contradict may say that a word means the place."""
+"""Fewest comparisons in both orders from which contradictions may show that a word refers to the position."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
-"""The share of comparisons that contradict each other, and how many times that of the other reading, to be refused."""
+"""Proportion of contradictory comparisons, and its ratio to that of the other reading, at which reading is refused."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
 def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts; a tie in which both are bad is a tie; without a column `rater` one person gave them all.
+    """A study of verdicts; "both bad" is a tie; without a column `rater` all verdicts are of one annotator.
 
-    The judge may stand in `judge` instead of `rater`, the reason why there is no verdict in `invalid`, and the chances
-    of A, a tie and B in `p_a`, `p_tie`, `p_b`, the time that was taken in `seconds`. A `role` of `second` is a second
-    opinion (`Study.second`). `words` and `orders` say what cells mean.
+    The judge may be in `judge` instead of `rater`, the reason for a missing verdict in `invalid`, the probabilities of
+    A, a tie and B in `p_a`, `p_tie`, `p_b`, and the time in `seconds`. Rows with `role` `second` are second opinions
+    (`Study.second`). `words` and `orders` define the meaning of cells.
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
@@ -120,7 +120,7 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
                 "presentation order of that row is unknown; give the order, or name the system"
             ),
         )
-    # A place without any order column: the columns are in the order shown.
+    # Words for positions without any order column: the columns are in displayed order.
     order = order.set(places & (order == 0), 1.0)
     preference = reading.preference.set(places & (order < 0), None).fill_null(-reading.place)
     verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
@@ -133,7 +133,7 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
 
 
 def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
-    """Refuse to make one person of all verdicts where a column that is not used may say who gave them."""
+    """Raise instead of attributing all verdicts to one annotator if an unused column may name the raters."""
     who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
     if who is not None:
         raise InputError(
@@ -144,7 +144,7 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
 
 
 def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
-    """What to say where each row is an item of its own beside a column of items that come again."""
+    """Advice if each row is a different item while another column of items has repeated values."""
     columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
     again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
     if not again or frame[item].n_unique() < frame.height:
@@ -157,13 +157,13 @@ def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where:
 
 
 def may_say_who(columns: Sequence[str]) -> list[str]:
-    """Columns whose names are those of raters: `annotator`, `judge_name`."""
+    """Columns with names of raters: `annotator`, `judge_name`."""
     bare = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
     return [name for name in columns if {bare[name], normalised(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
-    """What to say where A or 1 was taken for a column, and outputs were shown in an order other than the columns'."""
+    """A note if A or 1 was read as a column, and outputs were shown in an order other than that of the columns."""
     turned = unsure & (verdicts["order"] == "ba")
     if not turned.any():
         return []

@@ -53,14 +53,15 @@ LAYOUTS = {
         }
     ),
 }
-"""The files of a run; the last may be missing."""
+"""The files of a run; the last one may be missing."""
 
 
 def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = run/instance (run/instance/perturbation), system = model, rater = name of the stat.
+    """A study of scores: item = run/instance (run/instance/perturbation), system = model, rater = name of the
+    statistic.
 
-    A run is called by its name without the model, which is also the group. Only the test split is read. Trials with
-    other training examples are repeats.
+    The name of a run without the model is the task, and the group. Only the test split is read. Trials with different
+    training examples are repeats.
     """
     records = LogRecords(where=where)
     splits: Counter[str] = Counter()
@@ -85,7 +86,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             instance = request.instance
             item = _item(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:
-                continue  # a request that scores one reference holds no answer
+                continue  # a request that scores a single reference has no answer
             references = [each.output.text for each in instance.references if "correct" in each.tags]
             records.sources.append((item, instance.input.text, list(filter(None, references))))
             if request.result and request.result.completions:
@@ -111,7 +112,7 @@ def _item(task: str, instance: Label, perturbation: Any) -> str:
 
 
 def _without_model(name: str) -> str:
-    """The name of a run without the arguments that name its model: runs of other models have the same."""
+    """The name of a run without the model arguments, equal for runs of different models."""
     scenario, _, arguments = name.partition(":")
     others = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(others)}" if others else scenario

@@ -23,9 +23,9 @@ from custodes.errors import InputError, listed
 WHAT = "a log of inspect_ai"
 SUFFIX = ".eval"
 HEADERS = ("header.json", "_journal/start.json")
-"""Who was evaluated on what: of a log that ended, or of one that did not."""
+"""Task and model from the header of a finished log, or of an unfinished one."""
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""Correct, partial, incorrect, no answer; and words for true and false (all in lower case)."""
+"""Correct, partial, incorrect, no answer; and words for true and false (in lower case)."""
 PART = layout({"text": (str, "")})
 MESSAGE = layout({"content": (str | layout([PART]), "")})
 SAMPLE = layout(
@@ -43,7 +43,7 @@ LOG = layout({"eval": {"task": str, "model": str}, "status": (str, "started"), "
 
 
 def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = task/sample, system = model, rater = scorer (of several values: scorer/value).
+    """A study of scores: item = task/sample, system = model, rater = scorer (with several values: scorer/value).
 
     Epochs are repeats, the group is the task, texts are the last answer of the model.
     """
@@ -109,7 +109,7 @@ def _is_log(file: Path) -> bool:
 
 
 def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
-    """A log, and its samples one after the other."""
+    """A log, and an iterator over its samples."""
     if not zipfile.is_zipfile(io.BytesIO(data)):
         if file.suffix.lower() == SUFFIX:
             raise InputError(f"{file.name}: not a zip file, or a damaged one; copy the log again")
@@ -132,7 +132,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
 
 
 def _plain(content: Any, attachments: dict[str, str]) -> str:
-    """Text as it was sent or answered, of a text, of parts or of messages; long texts stand among the attachments."""
+    """Plain text of a text, of parts or of messages; long texts are stored as attachments."""
     if isinstance(content, str):
         return attachments.get(content.removeprefix("attachment://"), content)
     texts = (_plain(part.text if isinstance(part, PART) else part.content, attachments) for part in content)

@@ -1,4 +1,4 @@
-"""Interim analyses of a sequential study, as its export has them, to be joined to its verdicts."""
+"""Interim analyses exported from an annotation study, to be joined to its verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKS = ("system_a", "system_b", "look", "n", "decision")
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of looks only."""
+    """A study with interim analyses only."""
     notes = check_columns(frame, where=where, required=tuple(SCHEMA))
     looks = pl.DataFrame(
         [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in SCHEMA.items()]

@@ -1,4 +1,4 @@
-"""Labels of one application, or of several versions of it: a column for each rater, or a row for each label."""
+"""Labels for one or several versions of an application: a column per rater, or a row per label."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from custodes.data.table import check_unique, counted, label_column, typed_colum
 from custodes.errors import InputError, listed
 
 LAYOUT = "label-columns"
-"""The note that says which columns were read as labels."""
+"""The note on which columns were read as labels."""
 
 
 def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
-    """A study of labels: the codes are its ratings, `Study.labels` has their words, `Study.attributes` the rest.
+    """A study of labels: codes as ratings, words in `Study.labels`, and other columns in `Study.attributes`.
 
     Parameters
     ----------
     frame : DataFrame
     layout : LabelLayout
     where : str
-        The name of the table in messages.
+        Name of the table in messages.
     guessed : bool
-        Whether a note says how the columns were read.
+        Whether to note how the columns were read.
 
     Raises
     ------
     InputError
-        For an output that occurs twice, and for labels that are none.
+        For an output that occurs twice, and for invalid labels.
     """
     places = _places(frame, layout, where=where)
     if layout.label:
@@ -108,7 +108,7 @@ def _wide_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, 
             notes += _unread(column, values, name, scale, where=where)
             labels = {"rater": pl.lit(names[name][0]), "aspect": pl.lit(criterion)}
             of_rater = places.select("item", "system", "repeat", **labels, score=values).drop_nulls("score")
-            if name in gold:  # a human label that stands beside every run of a judge was given once
+            if name in gold:  # a human label repeated for every run of a judge was given once
                 once = of_rater.unique(["item", "system", "score"], keep="first", maintain_order=True)
                 of_rater = of_rater if once.select("item", "system").is_duplicated().any() else once
             rows.append(of_rater)
@@ -168,7 +168,7 @@ def _study(
 
 
 def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str) -> list[Note]:
-    """A note on words that are none of the labels."""
+    """A note on words that are not among the labels."""
     lost = words.filter(values.is_null() & words.is_not_null())
     message = (
         f"{where}: {lost.len()} labels of {rater} are not {listed(scale.words)} and count as not labelled "

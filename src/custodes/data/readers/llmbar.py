@@ -1,4 +1,4 @@
-"""LLMBar judgments: each judge's winner in the original and in the swapped order, beside the gold label."""
+"""LLMBar judgments: winners by each judge in the original and the swapped order, and the gold label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOLD = "gold"
 
 
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = dataset/item, rater = judge/prompt, the person = gold.
+    """A study of verdicts: item = dataset/item, rater = judge/prompt, human rater = gold.
 
     Both winners name an output of the original order: the second column is already mapped back.
     """

@@ -1,4 +1,4 @@
-"""Samples of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, or a folder with one folder a model.
+"""Samples of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, or a folder with one folder per model.
 
 Layout: what `lm_eval --output_path DIR --log_samples` writes in versions 0.4.3 to 0.4.9 (`docs/interface.md` and
 `EvaluationTracker` there): DIR/MODEL/samples_TASK_DATE.jsonl beside DIR/MODEL/results_DATE.json.
@@ -34,7 +34,7 @@ KNOWN = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash", "input"),
 }
-"""Keys of a sample that are no metrics."""
+"""Keys of a sample that are not metrics."""
 
 
 SAMPLE = layout(
@@ -53,8 +53,8 @@ RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores: item = task/doc_id, system = model, rater = metric (or metric/filter).
 
-    The group is the task. A filter is what the answers went through before they were scored. Model and directions are
-    those of the results file of the run; without one, the system is the name of the folder and more is better.
+    The group is the task. A filter is the processing of answers before scoring. Model and directions are those of the
+    results file of the run; without one, the system is the name of the folder and higher is better.
     """
     records = LogRecords(where=where)
     upward: dict[str, dict[bool, str]] = {}
@@ -103,7 +103,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 
 
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
-    """Add the lines of one file; each rater with its metric as the run names it."""
+    """Add the lines of one file; each rater with its metric as named in the run."""
     raters: dict[str, str] = {}
     for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():
@@ -132,7 +132,7 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
 
 
 def _text(resps: list[Any]) -> str | None:
-    """The answer, where the model wrote one: choices are only scored by their likelihood."""
+    """The answer, if the model generated one: choices are only scored by their likelihood."""
     first = resps[0] if resps else None
     while isinstance(first, list) and len(first) == 1:
         first = first[0]
@@ -146,7 +146,7 @@ def _prompt(arguments: Any) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results of the run of a sample file: those of its date, else the last ones in its folder."""
+    """The results of the run of a sample file: those with the same date, else the last ones in its folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars

@@ -1,6 +1,6 @@
-"""Logs of evaluation tools: files within limits, JSON of a declared layout, and its records as a study.
+"""Logs of evaluation tools: size limits, JSON with a declared layout, and conversion of records to a study.
 
-A layout is written as the JSON itself with the few fields that are read; other fields are ignored.
+A layout has the structure of the JSON with only the fields that are read; other fields are ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Label = str | int | float
 
 
 def layout(fields: Any) -> Any:
-    """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects of any
-    keys, `[type]`, or a type.
+    """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
+    any keys, `[type]`, or a type.
 
     >>> tag = layout({"name": str, "score": (float, None)})
     >>> msgspec.convert({"name": "a", "more": 1}, tag).score is None
@@ -59,14 +59,14 @@ def layout(fields: Any) -> Any:
 
 
 def log_bytes(path: Path) -> bytes:
-    """The bytes of a file that is not over the limit."""
+    """The content of a file within the size limit."""
     if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
         raise InputError(f"{path.name}: larger than {LARGEST_MEMBER // 2**20} MiB; split it")
     return file_bytes(path)
 
 
 def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
-    """JSON of a declared layout; damaged JSON and JSON of another layout raise different errors."""
+    """Parse JSON with a declared layout; invalid JSON and JSON with another layout raise different errors."""
     text = utf8_text(data, where)
     value = parse_json(text, where=where, as_text=False)
     if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
@@ -77,7 +77,7 @@ def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
 
 
 def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
-    """A decoded value as its declared layout; `what` is the format that messages name."""
+    """A decoded value converted to its declared layout; `what` is the format in messages."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
@@ -86,7 +86,7 @@ def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
 
 
 def top_keys(path: Path) -> frozenset[str]:
-    """The keys of the object that a .json file holds; none where it holds something else or is damaged."""
+    """The keys of the object in a .json file; empty for other content or a damaged file."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return frozenset()
     state = path.stat()
@@ -95,7 +95,7 @@ def top_keys(path: Path) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
-    """The same, remembered while the file does not change: every format looks at it."""
+    """The keys, cached while the file does not change, as every format needs them."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -114,18 +114,18 @@ def holds_records(path: Path) -> bool:
 
 
 def label(value: Label) -> str:
-    """An identifier as a label: a whole number without its point."""
+    """An identifier as a label: integers without a decimal point."""
     whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
     return str(int(value) if whole else value).strip()
 
 
 @dataclass(kw_only=True)
 class LogRecords:
-    """Scores, texts and sources of a log, collected one at a time; `where` is the name of the log in messages.
+    """Scores, texts and sources of a log, added one at a time; `where` is the name of the log in messages.
 
     `scores`: item, system, rater, aspect, repeat and score; `texts`: item, system and text; `sources`: item, source and
-    references, of which the first of an item counts; `groups`: item to group; `lower`: raters of which lower is better;
-    `left_out`: values that are no numbers, by rater.
+    references, of which the first of an item counts; `groups`: item to group; `lower`: raters for which lower is
+    better; `left_out`: non-numeric values, by rater.
     """
 
     where: str
@@ -139,13 +139,13 @@ class LogRecords:
     digest: Any = field(default_factory=hashlib.sha256)
 
     def load(self, path: Path, name: str) -> bytes:
-        """The bytes of one file of the log, which the digest of the study depends on."""
+        """Read one file of the log; the digest of the study includes it."""
         data = log_bytes(path)
         self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return data
 
     def run(self, task: str, model: str, source: str) -> None:
-        """Begin a run; a second one of the same model on the same task raises `InputError`."""
+        """Start a run; a second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
             raise InputError(f"{self.where}: {first} and {source} both hold {model} on {task}; give one of them")
@@ -159,7 +159,7 @@ class LogRecords:
     def study(
         self, *, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
     ) -> Study:
-        """The study of all records; scores that stand twice, and a log without any, raise `InputError`."""
+        """The study of all records; duplicate scores, and a log without scores, raise `InputError`."""
         try:
             scores = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"
@@ -216,20 +216,20 @@ def log_reader(
     is_log: Callable[[Path], bool],
     make: Callable[..., Study],
 ) -> PathReader:
-    """The reader of a format of log files.
+    """Create the reader of a format of log files.
 
     Parameters
     ----------
     name, what
-        The name of the reader, and the format as messages name it.
+        The name of the reader, and the name of the format in messages.
     patterns
-        Globs of the log files in a folder, in the order in which they are read.
+        Globs of the log files in a folder, in reading order.
     contents
-        What a folder lacks that holds no log, for the message.
+        What a folder without a log lacks, for the message.
     is_log
         Whether a file is a log, by its name and first bytes.
     make
-        Makes a study: `make(files, where=, invalid=)`.
+        Function that makes a study: `make(files, where=, invalid=)`.
     """
 
     def logs(path: Path) -> Iterator[Path]:
@@ -251,7 +251,7 @@ def log_reader(
 
 
 def number(value: object, words: Mapping[str, float] = {}) -> float | None:
-    """A value as a number: true is 1, text the number in it, a word of `words` its number; else None."""
+    """A value as a number: true is 1, a text is the number in it, a word of `words` its number; else None."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
@@ -261,6 +261,6 @@ def number(value: object, words: Mapping[str, float] = {}) -> float | None:
         return None
     word = value.strip().lower()
     try:
-        return words[word] if word in words else None if "_" in word else float(word)  # Python reads 1_0 as 10
+        return words[word] if word in words else None if "_" in word else float(word)  # float() would read 1_0 as 10
     except ValueError:
         return None

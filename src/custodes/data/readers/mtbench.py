@@ -27,7 +27,7 @@ WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of a judge's verdicts in both orders, or of its scores; item = question and turn, cluster = question.
 
-    The rater is the model that judged: the name of its prompt, which differs by category and turn, is left off.
+    The rater is the judging model, without the name of the prompt, which differs by category and turn.
     """
     pairs = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if pairs else SINGLE, optional=frame.columns)
@@ -51,11 +51,11 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """A row per game. Winners of both games are written by the log as models: model_1 was shown first in the first."""
+    """A row per game. The log gives winners as models in both games: model_1 was shown first in the first game."""
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
-    # Where scores were compared, nothing was shown side by side: the second game is a copy of the first.
+    # If scores were compared, there was no pairwise display: the second game is a copy of the first.
     scored = label_column(frame, "m1_score", where=where, empty=True) != ""
     rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=scored)
     games = [
@@ -70,7 +70,7 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
 
 
 def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
-    """Scores of single answers; the log writes -1 where it found none in the judge's answer."""
+    """Scores of single answers; the log has -1 if the judge's reply had no score."""
     score = number_column(frame, "score", where=where)
     failed = score == -1
     rows = keys.with_columns(
@@ -97,7 +97,7 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
 
 
 def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
-    """`item` and `cluster` of each row: `81/turn 2` of question 81; without a turn the question, in no cluster."""
+    """`item` and `cluster` of each row: `81/turn 2` of question 81; without turns the question, and no cluster."""
     rows = pl.DataFrame(
         [
             label_column(frame, question, where=where).alias("question"),
@@ -112,7 +112,7 @@ def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", 
 
 
 def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The names of judges; of a pair (model, prompt), as a list or as JSON, the model."""
+    """The names of judges; for a pair (model, prompt), as a list or as JSON, the model."""
     column = frame["judge"]
     if column.dtype in (pl.List, pl.Array):
         frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())

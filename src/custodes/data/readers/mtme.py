@@ -1,7 +1,7 @@
 """mt-metrics-eval V2: a folder or tar of sources, references, outputs, documents, human and metric scores.
 
 One test set and language pair is read, `PATH::wmt23/en-de`. Members of a tar are read in memory, never extracted; only
-plain files with the expected names are looked at.
+plain files with expected names are used.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
-"""Files that are not used: means over a domain, and the annotators' single errors."""
+"""Files that are not used: means by domain, and single error annotations."""
 
 KNOWN = (
     "; other folders known: logs of Inspect, lm-evaluation-harness, HELM or Every Eval Ever, results of AlpacaEval"
     " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts (SYSTEM/ITEM.txt), shards"
     " of Parquet, and what save_to_disk wrote"
 )
-"""Folders that other readers take: this one is asked last."""
+"""Folders of other readers, mentioned because this reader is tried last."""
 
 TWO_WORDS = r"^(\S+)\s+(\S+)$"
 
@@ -58,7 +58,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             f"or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
         )
     shared = commonpath([PurePosixPath(root).parent for root, _ in sources])
-    # Test sets by their steps below the folder of all; the path itself has its own name.
+    # Test sets by their path below the root; the path itself has its own name.
     roots = {
         (PurePosixPath(root).relative_to(shared) if root else PurePosixPath(name)).joinpath(pair).as_posix(): (
             root,
@@ -76,7 +76,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
-    """The test set that a part names: TESTSET/LP, either of both, or more of its steps where two have one name."""
+    """The test set named by a part: TESTSET/LP, either of both, or more path components if two have one name."""
     fitting = [
         label
         for label in labels
@@ -90,10 +90,10 @@ def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
 
 
 def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
-    """The plain files of a folder or tar whose names match, with their bytes; nothing of those that are not used.
+    """The plain files of a folder or tar whose names match, with their content, without unused ones.
 
-    A folder may be the test set itself or hold it one or two levels below. Links, devices and sparse files of a tar are
-    passed over.
+    A folder may be the test set itself or contain it one or two levels below. Links, devices and sparse files of a tar
+    are skipped.
     """
     if path.is_dir():
         for depth in ("", "*/", "*/*/"):
@@ -130,7 +130,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
 
 
 def _check_end(tar: tarfile.TarFile) -> None:
-    """Raise where a tar that was read has no block of zeros behind its last file, or its stream is cut behind that."""
+    """Raise if the tar has no block of zeros after its last file, or if its stream is truncated."""
     stream = tar.fileobj
     assert stream is not None
     stream.seek(tar.offset)
@@ -184,7 +184,7 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
 
 
 def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
-    """Item, system and score of a file with so many lines of each system."""
+    """Item, system and score of a file with `n_lines` lines per system."""
     table = _two_words(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     counts = table["system"].value_counts(sort=True)
     wrong = counts.filter(pl.col("count") != n_lines).sort("system")
@@ -237,7 +237,7 @@ def _check_length(came: int, expected: int, *, where: str) -> None:
 
 
 def fits(path: Path) -> bool:
-    """Whether a path may be of this format: a tar, or any folder that is no table."""
+    """Whether a path may have this format: a tar, or any folder that is not a table."""
     return not holds_table(path) if path.is_dir() else path.name.lower().endswith(TAR_SUFFIXES)
 
 

@@ -1,4 +1,4 @@
-"""Which of two systems was shown first: by the words of an order column, or by names that stand in both orders."""
+"""Presentation order of two systems: from the words of an order column, or from names in both orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = {
         ("ba", "b", "bfirst", "bleft", "leftisb", "modelb", "modelbfirst", "systemb", "systembfirst", "right"), -1.0
     ),
 }
-"""Orders in lower case without blanks and marks: 1 where the system of the first column was shown first."""
+"""Orders in lower case without blanks and marks: 1 if the system in the first column was shown first."""
 
 FLAGS = {
     **dict.fromkeys(
@@ -29,14 +29,15 @@ FLAGS = {
     **dict.fromkeys(("first", "1st"), 1.0),
     **dict.fromkeys(("second", "2nd"), -1.0),
 }
-"""Words that say whether the outputs changed places, or which of two orders it is."""
+"""Words for whether the outputs were swapped, or for the first or second order."""
 
 MOST = 0.5
-"""The share of a rater's comparisons that must stand in both orders before the names of its other rows are an order."""
+"""Proportion of a rater's comparisons that must occur in both orders for the names of its other rows to give the
+order."""
 
 UNKNOWN = ("", "unknown")
 WRITTEN = ("ab", "ba", "")
-"""Orders as we write them."""
+"""Orders in our own format."""
 ALLOWED = (
     "ab, ba, original, swapped, first, second (order), left, right (where the first column's system was), false, true"
     " (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system shown first, unknown"
@@ -45,13 +46,13 @@ COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
 def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
-    """1 where the system of the first column was shown first, -1 the second, 0 unknown; a row each.
+    """1 if the system of the first column was shown first, -1 the second, 0 unknown; per row.
 
-    `table` has item, system_a, system_b, rater and optional aspect and repeat as text, `frame` may have `order`. A
-    rater's comparison that stands as (A, B) and as (B, A) was shown in both orders: then its names are in the order
-    shown, unless its order is told by words that are not true of the swapped names, too. So are those of all rows of
-    that rater whose order is not told, if half of its comparisons stand so. `written`: the columns are those that we
-    write, so `ab` and `ba` alone are no names of systems.
+    `table` has item, system_a, system_b, rater and optionally aspect and repeat as text, `frame` may have `order`. A
+    rater's comparison that occurs as (A, B) and as (B, A) was shown in both orders: then its names are in displayed
+    order, unless its order column contradicts this. The same holds for all rows of that rater without an order, if half
+    of its comparisons occur in both orders. `written`: the columns are in our own format, so `ab` and `ba` are never
+    names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
@@ -63,7 +64,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
     refuse_values(order, unread, where=where, allowed=ALLOWED)
     order_sign = order_sign.fill_null(0.0)
-    if not repeated(table, ["item", "rater"]).any():  # no comparison stands twice, so none in two orders
+    if not repeated(table, ["item", "rater"]).any():  # no comparison occurs twice, so none in two orders
         return order_sign.alias("shown"), []
     forward = pl.col("system_a") < pl.col("system_b")
     rows = table.select(
@@ -119,7 +120,8 @@ def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
 
 
 def _numbers(words: pl.Series, *, where: str) -> pl.Series:
-    """0 and 1 say whether the outputs changed places, 1 and 2 count the orders; a column of 1 alone may be either."""
+    """Orders from numbers: 0 and 1 for unswapped and swapped, 1 and 2 for the first and second order; a column of 1
+    only is ambiguous."""
     numbers = words.cast(pl.Int64, strict=False)
     seen = set(numbers.drop_nulls())
     codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= values]

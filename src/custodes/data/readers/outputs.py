@@ -24,9 +24,9 @@ from custodes.data.table import check_columns, check_unique, counted_cells, labe
 from custodes.errors import InputError, listed
 
 OF_ITEM = ("source", "references", "image", "images", "context", "meta")
-"""What a row may say of its item."""
+"""Columns that describe an item."""
 OF_OUTPUT = ("text", "image", "images")
-"""What an object may say of an output."""
+"""Keys of an output object."""
 
 
 def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -75,7 +75,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
-"""A row per item with what is said of it; item, system, value and place of each output; and notes."""
+"""A row per item with its description; item, system, value and position of each output; and notes."""
 
 
 def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
@@ -126,8 +126,8 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
-    """Text and images of an output: a text, or an object that says both. Of a dataframe's structs, which have the keys
-    of all rows, an output of nulls is none."""
+    """Text and images of an output: a text, or an object with both. In structs of a dataframe, which have the keys of
+    all rows, an output of nulls is missing."""
     if isinstance(value, str | bool):
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
@@ -142,7 +142,7 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
 
 
 def _several(value: Any, name: str, where: str) -> list[str]:
-    """The texts of a cell: one, a list, or a list as JSON."""
+    """The texts of a cell: a single text, a list, or a list as JSON."""
     if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
         return [value] if value else []
     several = _decoded(value, where)
@@ -152,7 +152,7 @@ def _several(value: Any, name: str, where: str) -> list[str]:
 
 
 def _meta(value: Any, name: str, where: str) -> str:
-    """An object as JSON; of a dataframe's structs, which have the keys of all rows, those with a value."""
+    """An object as JSON; for structs of a dataframe, which have the keys of all rows, only keys with a value."""
     if value is None or value == "":
         return ""
     meta = _decoded(value, where)
@@ -166,7 +166,7 @@ def _meta(value: Any, name: str, where: str) -> str:
 
 
 def _context(value: Any, name: str, where: str) -> str:
-    """A text; of a dialogue its turns as JSON of one form."""
+    """A text; for a dialogue its turns as normalised JSON."""
     turns = turns_in(_list_in(value))
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
@@ -174,7 +174,7 @@ def _context(value: Any, name: str, where: str) -> str:
 
 
 def _list_in(value: Any) -> Any:
-    """What a cell holds: a list, also one that is written as JSON, else the cell."""
+    """The content of a cell: a list, also one given as JSON, else the cell."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
@@ -192,7 +192,7 @@ CELLS: dict[str, Callable[[Any, str, str], Any]] = {
     "meta": _meta,
     "context": _context,
 }
-"""What reads the cells of a column, by its name and place."""
+"""Functions that read the cells of a column, given its name and position."""
 
 READER = TableReader(
     name="outputs",

@@ -1,4 +1,4 @@
-"""Readers of other packages: entry points of the group `custodes.readers`, each the place of a `TableReader`."""
+"""Readers of other packages: entry points of the group `custodes.readers`, each naming a `TableReader`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = "custodes.readers"
 
 @cache
 def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
-    """The readers of other packages by name, in the order of their packages; `taken` names are ours."""
+    """The readers of other packages by name, sorted by package; `taken` are the built-in names."""
     plugins = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
     return {
         name: replace(plugin.value, make=_guarded(plugin.value, plugin.package)) for name, plugin in plugins.items()
@@ -33,7 +33,8 @@ def _check(reader: TableReader) -> None:
 
 
 def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
-    """How it makes a study; the study tells who read it, and a fault of the reader is one line that names it."""
+    """A wrapped `make`: the study notes which reader was used, and errors of the reader become one line that names
+    it."""
 
     def make(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         who = f"the reader {reader.name!r} of the package {package}"

@@ -1,4 +1,4 @@
-"""Scores: the long table `item, system, rater, score`, and the wide table `item, system` with a column for each rater.
+"""Scores: the long table `item, system, rater, score`, and the wide table `item, system` with a column per rater.
 
 Both may have `aspect` and `repeat`, the long one also `kind`, `invalid` and `role`.
 """
@@ -20,9 +20,10 @@ from custodes.errors import InputError
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
-    """A study of scores; without a column `kind`, who is human is left open.
+    """A study of scores; without a column `kind`, the kinds of raters are unknown.
 
-    A `role` of `second` is a second opinion (`Study.second_ratings`). `unit`: what a row was in the file, in notes.
+    Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit`: what a row was in the file, for
+    notes.
     """
     second = second_rows(frame, where=where)
     not_scores = ("kind",) if second is None else ("kind", "role")
@@ -40,11 +41,11 @@ READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score
 
 
 WIDE_KEY = ("item", "system", "aspect", "repeat")
-"""Columns of a wide table that are no raters."""
+"""Columns of a wide table that are not raters."""
 
 
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of scores in which nobody's kind is known yet."""
+    """A study of scores with unknown kinds of raters."""
     raters = [name for name in frame.columns if name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
     if not raters:

@@ -1,4 +1,4 @@
-"""What a reader is: of one table (`TableReader`), or of a file or folder that is more than a table (`PathReader`)."""
+"""Types of readers: of one table (`TableReader`), or of a file or folder that is more than a table (`PathReader`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal
 from custodes.data.study import Study
 
 Invalid = Literal["error", "drop", "force"]
-"""What to do with verdicts that cannot be read: refuse the file, drop and count a few, or drop however many."""
+"""Handling of unreadable verdicts: raise, drop and count a few, or drop any number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableReader:
-    """A format of tables: the columns it needs (alternatives), those that rule it out, and how it makes a study.
+    """A format of tables: required columns (alternatives), excluded columns, and how it makes a study.
 
-    `marks` are columns of which it must have one, where others' tables, too, have the columns it needs.
-    `make(frame, where=, invalid=)` gets a frame with at least one row.
+    `marks` are columns of which one must be present, if other tables also have the required columns. `make(frame,
+    where=, invalid=)` gets a frame with at least one row.
     """
 
     name: str
@@ -28,17 +28,17 @@ class TableReader:
     marks: tuple[str, ...] = ()
 
     def fits(self, columns: Sequence[str]) -> bool:
-        """Whether a table with these columns may be of this format."""
+        """Whether a table with these columns may have this format."""
         suits = any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
         return suits and (not self.marks or bool(set(self.marks) & set(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathReader:
-    """A format of a folder, an archive or a file that is no table: whether a path is of it, and how it makes a study.
+    """A format of a folder, an archive or a file that is not a table: how to recognise it, and how it makes a study.
 
-    `fits(path)` looks at names and first bytes only. `make(path, part=, invalid=)` gets what was written after `::`, or
-    None. With `whole` it never does: a part of such a path is a table.
+    `fits(path)` uses names and first bytes only. `make(path, part=, invalid=)` gets the text after `::`, or None. With
+    `whole`, there are no parts: a part of such a path is a table.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""RewardBench scores: two rows a pair, `ref` 1 (chosen) and 0 (rejected), `subset`, one column per reward model."""
+"""RewardBench scores: two rows per pair, `ref` 1 (chosen) and 0 (rejected), `subset`, one column per reward model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.errors import InputError
 
 
 def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of pairs: item = number of the pair, systems chosen and rejected, the person `ref` prefers chosen."""
+    """A study of pairs: item = pair number, systems chosen and rejected, the human rater `ref` prefers chosen."""
     metrics = [name for name in frame.columns if name not in ("ref", "subset")]
     check_columns(frame, where=where, required=("ref", "subset"), optional=metrics)
     if not metrics:

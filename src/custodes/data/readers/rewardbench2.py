@@ -1,4 +1,4 @@
-"""Scores of RewardBench 2, and of RewardBench as it publishes them: one file a model, or a folder of models.
+"""Scores of RewardBench 2, and of RewardBench as published: one file per model, or a folder of models.
 
 Layout: an object of lists, one entry a prompt, as in the files `eval-set-scores/MODEL.json` that
 github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
@@ -30,7 +30,7 @@ COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
 TEXTS = msgspec.json.Decoder(list[str])
 FIRST = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
-"""Lists of RewardBench, whose entries are of one right and one wrong text."""
+"""Columns of RewardBench, with one right and one wrong text per entry."""
 SCORES = layout(
     {
         "id": [Label],
@@ -43,13 +43,13 @@ SCORES = layout(
     }
 )
 Prompts = list[tuple[str, str, list[Any], list[Any]]]
-"""Item, subset, and the texts of right and of wrong completions of each prompt; None where a text is not there."""
+"""Item, subset, and the texts of right and of wrong completions of each prompt; None for a missing text."""
 
 
 def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of prompts: item = subset/id, group = subset, rater = the reward model, the human rater is `ref`.
 
-    Systems are the places of the completions (chosen, rejected_1, rejected_2, rejected_3; in subsets with several right
+    Systems are the positions of completions (chosen, rejected_1, rejected_2, rejected_3; in subsets with several right
     ones chosen_1, chosen_2, ...). `ref` prefers every right one to every wrong one, and has no preference between two
     right or two wrong ones.
     """
@@ -71,7 +71,7 @@ def _read(path: Path) -> Study:
         item = f"{subset.strip()}/{label(name)}"
         prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
         for system, value in zip(_systems(correct, len(scores) - correct), scores, strict=True):
-            # Models with a head of their own give a list of one.
+            # Models with their own head give a list of one score.
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:
@@ -130,7 +130,7 @@ def _texts(cell: Any, place: str) -> list[str]:
 
 
 def _study(records: LogRecords, prompts: Prompts) -> Study:
-    """The study of scores, of texts and of the preferences for right completions."""
+    """The study of scores, texts and preferences for right completions."""
     pairs = []
     for place, (item, subset, right, wrong) in enumerate(prompts, start=1):
         if item in records.groups:
@@ -150,7 +150,7 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
 
 
 def _systems(n_right: int, n_wrong: int) -> list[str]:
-    """chosen and rejected; chosen_1, chosen_2, ... where there are several."""
+    """chosen and rejected; chosen_1, chosen_2, ... if there are several."""
     return [
         side if count == 1 else f"{side}_{place}"
         for side, count in (("chosen", n_right), ("rejected", n_wrong))

@@ -1,4 +1,4 @@
-"""The texts that stand beside verdicts: outputs and sources of items, out of columns or of conversations."""
+"""Texts in files of verdicts: outputs and sources of items, from columns or conversations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def outputs_of(
     outputs : Outputs or None
         None without any text.
     count : int
-        How many further texts differ from the first of their key.
+        Number of further texts that differ from the first with the same key.
     """
     rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     key = ["item", "system"]
@@ -38,9 +38,9 @@ def outputs_of(
 
 
 def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
-    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text); a mere text is an answer.
+    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text) pairs; a plain text is an answer.
 
-    `content` is a text or a list of parts, of which those with `text` count (as in Arena's files).
+    `content` is a text or a list of parts, of which those with `text` are used (as in Arena's files).
     """
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         cell = parse_json(cell, where=where)
@@ -56,7 +56,7 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
 
 
 def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
-    """The text of a role in one turn (counted from 1, where there are so many) or in all; None without any."""
+    """The text of a role in one turn (counted from 1, if it exists) or in all turns; None without any."""
     texts = [text for who, text in turns if (who == "user") == (role == "user") and who != "system"]
     if not texts:
         return None

@@ -1,6 +1,6 @@
-"""A folder of texts: a folder for each system, a file for each item, `SYSTEM/ITEM.txt`.
+"""A folder of texts: a folder per system, a file per item, `SYSTEM/ITEM.txt`.
 
-Folders such as `sources`, `references` and `contexts` hold what belongs to the items.
+Folders such as `sources`, `references` and `contexts` hold texts of the items.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from custodes.errors import InputError, listed
 
 SUFFIXES = (".txt", ".md")
 OTHERS = ("system-outputs", "human-scores", "metric-scores")
-"""Folders of mt-metrics-eval, whose files hold a line for each segment."""
+"""Folders of mt-metrics-eval, whose files have a line per segment."""
 ROLES = {
     "source": ("source", "src", "prompt", "input", "question", "document", "article"),
     "references": ("reference", "ref", "gold", "target", "ground_truth"),
     "context": ("context", "background", "evidence"),
 }
-"""Folders, also in their plural, of what belongs to the items."""
+"""Names of folders (singular or plural) with texts of the items."""
 
 
 def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -79,7 +79,7 @@ def _texts(folder: Path) -> list[Path]:
 
 
 def _role(name: str) -> str | None:
-    """What the files of a folder are of their items; None for outputs."""
+    """The role of the files of a folder for their items; None for outputs."""
     singular = normalised(name).removesuffix("s")
     return next((role for role, names in ROLES.items() if singular in names), None)
 

@@ -1,6 +1,6 @@
-"""Words of verdicts: which of two systems a cell prefers.
+"""Words of verdicts: the system that a cell prefers.
 
-A cell names the columns (`model_a`, `A`, `1`), the places shown (`left`, `first`), or a system.
+A cell refers to a column (`model_a`, `A`, `1`), to a displayed position (`left`, `first`), or names a system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from custodes.errors import listed
 
 THINGS = ("model", "system", "assistant", "response", "output", "answer")
 MARKS = r"""[\s_\-()\[\]{}*"'`.:]"""
-"""What does not count in a word."""
+"""Characters that are ignored in a word."""
 
 UNSURE = {
     **dict.fromkeys(("a", "a>b", "a>>b", "b<a", "b<<a"), 1.0),
@@ -25,7 +25,7 @@ UNSURE = {
     **{f"{thing}{mark}": sign for thing in THINGS[2:] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
     **{f"{thing}{mark}": sign for thing in THINGS for mark, sign in {"1": 1.0, "2": -1.0}.items()},
 }
-"""Taken for the columns; where both orders were shown they might as well mean the places."""
+"""Words read as columns; with both presentation orders they might also be positions."""
 
 COLUMNS = {
     **{f"{thing}{mark}": sign for thing in THINGS[:2] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
@@ -36,16 +36,16 @@ PLACES = {"left": 1.0, "first": 1.0, "1st": 1.0, "right": -1.0, "second": -1.0, 
 BOTH_BAD = ("bothbad", "tiebothbad", "bothbadtie")
 TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD, *TIE_WORDS)
 EMPTY = ("", "na", "n/a", "nan", "null")
-"""A verdict that was not given, in any case."""
+"""Words for a missing verdict, in any case."""
 
 ALLOWED = (
     "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
 )
 NEAR = ("model_a", "model_b", "left", "right", "first", "second")
-"""Words that an unreadable one is compared with."""
+"""Words suggested for an unreadable one."""
 
 SIGNS = ("1", "0", "-1", "")
-"""Verdicts as we write them."""
+"""Verdicts in our own format."""
 MARGINS = {1.0: 1.0, 0.0: 0.0, -1.0: -1.0}
 SLOTS = {1.0: 1.0, 1.5: 0.0, 2.0: -1.0}
 SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
@@ -53,10 +53,10 @@ SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What cells say, a row each.
+    """Meaning of cells, per row.
 
     `preference`: 1 the first column, 0 a tie, -1 the second, null unreadable or empty; `place`: the same for cells that
-    speak of places, of what was shown first; `unsure`: might speak of either, taken for the columns; `both_bad`.
+    refer to the displayed position; `unsure`: may refer to either, read as the column; `both_bad`.
     """
 
     preference: pl.Series
@@ -80,10 +80,10 @@ def without_empty(verdict: pl.Series) -> pl.Series:
 
 
 def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
-    """What each cell says of the systems of its row: `first` and `second` are their names, in the columns' order.
+    """Meaning of each cell: `first` and `second` are the names of the systems of its row, in column order.
 
-    `written`: the columns are those that we write, so 0 is a tie whatever stands beside it, and where all cells are
-    signs none is the name of a system. Raises `InputError` where a number, or a name that is a word, has two meanings.
+    `written`: the columns are in our own format, so 0 is always a tie, and if all cells are signs none is the name of a
+    system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
     words = plain(verdict)
     by_number, slots = _numbers(verdict, where=where, ties=written)
@@ -111,7 +111,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
 
 
 def likely(word: str, systems: Collection[str]) -> str:
-    """What an unreadable word may have been meant for; '' where nothing is near."""
+    """The probable meaning of an unreadable word; '' without a similar one."""
     short = plain(pl.Series([word])).item()
     if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
@@ -120,7 +120,7 @@ def likely(word: str, systems: Collection[str]) -> str:
 
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
-    """1 and -1 where a cell names a system of its row, as it stands or but for case and marks around it."""
+    """1 and -1 if a cell names a system of its row, exactly or up to case and surrounding marks."""
     cells, *names = (_loose(column.unique()) for column in (verdict, first, second))
     if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
@@ -130,7 +130,7 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
 
 
 def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
-    """1 where a cell is the first label of its row, -1 where it is the second, null where it is neither, both or empty.
+    """1 if a cell is the first label of its row, -1 if it is the second, null if neither, both or empty.
 
     >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
@@ -140,12 +140,12 @@ def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Se
 
 
 def _loose(labels: pl.Series) -> pl.Series:
-    """In lower case, without blanks and marks around."""
+    """Labels in lower case, without surrounding blanks and marks."""
     return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
 
 
 def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
-    """What numbers say, read by the set of numbers in the column; whether 1 and 2 are the two systems."""
+    """Meaning of numbers, by the set of numbers in the column; and whether 1 and 2 are the two systems."""
     value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     seen = set(value.drop_nulls().drop_nans().unique())
     numbers = listed((f"{number:g}" for number in sorted(seen)), limit=7)

@@ -1,4 +1,4 @@
-"""Verdicts that cannot be read: refused with their rows, or dropped and counted for each rater."""
+"""Unreadable verdicts: refused with their rows, or dropped and counted for each rater."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from custodes.data.table import counted
 from custodes.errors import InputError, listed
 
 DROPPED = 0.05
-"""The rate of unreadable verdicts that `drop` allows in a file and for each rater (who may always lose one)."""
+"""Largest rate of unreadable verdicts that `drop` allows in a file and per rater (one per rater is always allowed)."""
 
 FEW = 20
-"""The most values of a column that may tell doubled verdicts apart: an order, a run, an aspect."""
+"""Most distinct values of a column that may distinguish duplicate verdicts: an order, a run, an aspect."""
 
 
 def read_verdicts(
@@ -33,13 +33,13 @@ def read_verdicts(
     unused: Sequence[str] = (),
     failure: str = "",
 ) -> tuple[Preferences, list[Note]]:
-    """Preferences from a table with their columns and `verdict`, the text that `preference` was read from.
+    """Preferences from a table with their columns and `verdict`, the text from which `preference` was read.
 
-    `preference` is null where the verdict is empty (an absent row) or unreadable; `row` is where the verdict stands in
-    the file, where that is not its place in the table. `likely` says what a word may have been meant for ('' nothing);
-    `unused` are columns of the file that may tell doubled rows apart; `invalid` and the chances of verdicts are taken
-    as `Preferences.make` takes them. `failure` is what the format itself writes where
-    a judge's answer could not be parsed: such verdicts are unreadable, told of and never refused.
+    `preference` is null if the verdict is empty (a missing row) or unreadable; `row` is the row in the file, if it
+    differs from that in the table. `likely` gives the probable meaning of a word ('' for none); `unused` are columns of
+    the file that may distinguish duplicate rows; `invalid` and probabilities are as in `Preferences.make`. `failure` is
+    the format's own code for a judge's reply that could not be parsed: such verdicts are unreadable, noted and never
+    refused.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -76,7 +76,7 @@ def read_verdicts(
 
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
-    """Why these are too many to drop, '' where they are not."""
+    """Why there are too many to drop, '' if there are not."""
     totals = verdicts.group_by("rater", maintain_order=True).len("asked")
     rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
@@ -94,7 +94,7 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
 
 
 def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
-    """How many cannot be read, and the words that stand there most often."""
+    """Number of unreadable verdicts, and their most frequent words."""
     words = (
         unreadable.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())
@@ -137,19 +137,19 @@ def log_study(
 ) -> Study:
     """The study of a published log of verdicts.
 
-    Rows that compare a system with itself are left out. A question of a rater that stands again is a repeat.
+    Rows that compare a system with itself are excluded. A further verdict of a rater on the same question is a repeat.
 
     Parameters
     ----------
     table
-        As for `read_verdicts`, which also takes `allowed`, `invalid`, `failure` and `likely`.
+        As for `read_verdicts`, with its arguments `allowed`, `invalid`, `failure` and `likely`.
     items
-        What the log says of items; the first row of each item counts.
+        Columns that describe items; the first row of each item is used.
     kind
-        The kind of every rater, or of a rater by its name.
+        The kind of all raters, or of a rater by its name.
     unused
-        Columns of the file that were not read, a row for each of `row`. One of few values that differs between all
-        repeats is refused, as it may be their order or their question.
+        Columns of the file that were not read, with one row per `row`. A column with few values that differs between
+        all repeats is refused, as it may be their order or their question.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -201,7 +201,7 @@ def log_study(
 
 
 def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
-    """A column of few values that differ in all rows of the same key; '' where there is none."""
+    """A column with few values that differ in all rows of the same key; '' without any."""
     key = keys.to_series()
     doubled = key.is_duplicated()
     few = min(FEW, int(doubled.sum()) / 2)

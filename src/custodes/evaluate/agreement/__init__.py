@@ -1,1 +1,1 @@
-"""How well each metric agrees with people, and the parts of that question."""
+"""Agreement of each metric with the annotators."""

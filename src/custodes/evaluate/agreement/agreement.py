@@ -1,4 +1,4 @@
-"""How well does each metric agree with people?"""
+"""Agreement of each metric with the human ratings, with paired tests between metrics."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
-"""Statistics whose differences between metrics are tested unless others are named."""
+"""Statistics by which metrics are compared by default."""
 
 MOST_PAIRS = 50_000
-"""Pairs of metrics up to which the table of comparisons has all; of more, those of the metrics that stand best."""
+"""Most pairs of metrics in the table `comparisons`; with more, it has the pairs of the best metrics only."""
 
 
 @result
@@ -84,15 +84,15 @@ class Agreement(Result):
     common: pl.DataFrame = table(
         "One row per metric, where metrics rated different outputs: every statistic on the "
         "outputs that all of them rated.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         count("n", "comparisons rated by annotators and all metrics", "n"),
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
         "Differences between two metrics by one statistic: all pairs; with more than "
         f"{MOST_PAIRS:,}, the pairs of the best metrics.",
-        label("metric_a", "a metric", "Metric"),
-        label("metric_b", "another one", "Against"),
+        label("metric_a", "first metric", "Metric"),
+        label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
         count("n", "comparisons rated by annotators and both metrics", "n"),
         score(
@@ -110,7 +110,7 @@ class Agreement(Result):
     )
     standing: pl.DataFrame = table(
         "Ranking of the metrics, with tests against chance, best first.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("statistic", "the statistic that ranks them"),
         score("value", "value of that statistic", interval=True, best="high"),
         score("chance", "chance level of that statistic"),
@@ -212,7 +212,7 @@ def agreement(
     parts = list(zip(comparisons, joint_aspects(comparisons), strict=True))
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
-    # one label: the same draw of items for all aspects
+    # one label, so that all aspects share their resamples
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
     notes = [*label_notes, *(note for _, notes in answers for note in notes)]
     return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
@@ -242,7 +242,7 @@ def _label_tables(
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
-    """Rows of metrics in the order of the table `standing`, those without a place last."""
+    """Rows of metrics sorted as in the table `standing`; metrics that are not ranked come last."""
     place = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
     placed = rows.join(place, on=["aspect", "metric"], how="left", maintain_order="left")
     parts = placed.partition_by("aspect", maintain_order=True)
@@ -261,7 +261,7 @@ def _answer(
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
-    if are_choices(comparison):  # which need no flips
+    if are_choices(comparison):  # preferences need no sign flips
         columns, groups = resampled_groups(comparison, resamples, rng)
         no_flips = np.empty((0, n_units), dtype=np.int8)
         sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
@@ -305,8 +305,10 @@ def _answer(
 def _shown(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
 ) -> tuple[int, NDArray[np.intp]]:
-    """How many metrics that stand best are shown beside all others, and the places of their pairs; with `MOST_PAIRS`
-    at most, all pairs."""
+    """Number of the best metrics to list, and positions of the pairs that include one of them.
+
+    With at most `MOST_PAIRS` pairs, all metrics and all pairs.
+    """
     n = len(comparison.metrics)
     if len(differences.pairs) <= MOST_PAIRS:
         return n, np.arange(len(differences.pairs))
@@ -342,13 +344,16 @@ def _comparison_columns(
 
 
 def _common(sample: Sample) -> dict[str, Any]:
-    """All statistics on what people and all metrics rated (that rated anything people did), if that differs."""
+    """All statistics on the outputs rated by annotators and all metrics; empty if all metrics rated the same outputs.
+
+    Metrics that share no output with the annotators are left out.
+    """
     comparison = sample.comparison
     grounds = grounds_of(comparison)
     some = np.flatnonzero([ground.any for ground in grounds])
     if len(equal_grounds([grounds[m] for m in some])) < 2:
         return {}
-    # A metric with scores alone, or with verdicts alone, takes nothing from the other kind.
+    # A metric that has scores only does not restrict the set of verdicts, and vice versa.
     keys = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
     scored = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
     shared = comparison.only(
@@ -363,7 +368,7 @@ def _common(sample: Sample) -> dict[str, Any]:
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
-    """On what metrics and systems are compared, where that is not all."""
+    """Notes on metrics and systems that are compared on a part of the data."""
     comparison = sample.comparison
     if are_choices(comparison):
         return []
@@ -401,7 +406,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
 def _told_notes(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
 ) -> list[Note]:
-    """By what the metrics stand, and where nothing can be told of them."""
+    """Notes on the statistic that ranks the metrics, and on aspects without a significant difference."""
     tested = {name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()}
     silent = [name for name, family in tested.items() if not family.significant(alpha).any()]
     by = STATISTICS[standing["statistic"]].label
@@ -426,7 +431,7 @@ def _told_notes(
 
 
 def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
-    """Name what stayed undefined for a reason that the design of the study does not already give."""
+    """Notes on undefined values that the design of the study does not explain."""
     comparison = sample.comparison
     label = label_of(comparison.aspect)
     has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()

@@ -1,4 +1,4 @@
-"""How often people and metrics prefer the same output, from the comparisons that both made."""
+"""Proportion of comparisons on which annotators and metrics have the same preference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.stats.ratios import ratio
 
 
 def are_choices(comparison: RaterComparison) -> bool:
-    """Whether nothing but preferences can be compared: nobody gave scores of outputs or systems to both."""
+    """Whether only preferences can be compared: no output and no system has scores of both annotators and metrics."""
     scores = comparison.scores
     outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
     systems = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
@@ -37,7 +37,7 @@ def resampled_groups(
     columns : array of int of shape (clusters,)
         The group of the first cluster of each group, -1 for the others.
     times : array of shape (1 + B, groups)
-        How often each group is there, the data first.
+        Bootstrap weights of the groups; row 0 is the data.
     """
     cells = comparison.cells
     columns = np.full(comparison.design.n_units, -1)
@@ -51,20 +51,23 @@ def resampled_groups(
 
 
 class Choices:
-    """How often people and metrics prefer the same, in every resample `times` (1 + B, columns); `column` (clusters,) is
-    where each cluster stands in `times`, -1 where another stands for it (None: each for itself)."""
+    """Agreement of human and metric preferences in every resample.
+
+    `times` (1 + B, columns) are bootstrap weights, row 0 the data. `column` (clusters,) is the column of each cluster,
+    -1 for a cluster that another one represents; None: each cluster has its own column.
+    """
 
     def __init__(self, comparison: RaterComparison, times: NDArray[Any], column: Ints | None = None) -> None:
         self._comparison, self._times = comparison, times
         self._column = np.arange(comparison.design.n_units) if column is None else column
 
     def n(self, metric: int) -> int:
-        """The number of comparisons that people and a metric both made."""
+        """Number of comparisons with a preference of both the annotators and the metric."""
         return len(chosen(self._comparison, metric).pair)
 
     @property
     def pairs(self) -> Bools:
-        """(metrics, pairs): of which people and metric both made a comparison."""
+        """(metrics, pairs): whether annotators and the metric have a comparison in common."""
         result = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
         for metric, row in enumerate(result):
             row[chosen(self._comparison, metric).pair] = True
@@ -78,22 +81,22 @@ class Choices:
 
     @property
     def tied(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics) each: the proportion of ties by people and by each metric."""
+        """(1 + B, metrics) each: the proportion of ties of the annotators and of each metric."""
         n, _, people, metric = self._totals
         return ratio(people, n), ratio(metric, n)
 
     @property
     def system_accuracy(self) -> Floats:
-        """(1 + B, metrics): the proportion of pairs whose margins have the same sign."""
+        """(1 + B, metrics): the proportion of pairs of systems whose margins have the same sign."""
         return self._margins[0]
 
     @property
     def net_wins(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics, systems) each: wins minus losses, per comparison, by people and by each metric."""
+        """(1 + B, metrics, systems) each: wins minus losses per comparison, by the annotators and by each metric."""
         return self._margins[1:]
 
     def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
-        """The comparisons that both made, their columns in `times`, and their weights."""
+        """The comparisons rated by annotators and metric, their columns in `times`, and their weights."""
         comparison, rows = self._comparison, chosen(self._comparison, metric)
         column = self._column[comparison.design.units[rows.item]]
         here = column >= 0
@@ -103,7 +106,7 @@ class Choices:
 
     @cached_property
     def _totals(self) -> Floats:
-        """(4, 1 + B, metrics): weights of all comparisons, of equal preferences, and of ties by people and metric."""
+        """(4, 1 + B, metrics): weights of all comparisons, of equal preferences, of human ties and of metric ties."""
         sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
         for metric in range(sums.shape[1]):
             rows, column, weight = self._weighted(metric)
@@ -114,7 +117,7 @@ class Choices:
 
     @cached_property
     def _margins(self) -> tuple[Floats, Floats, Floats]:
-        """System accuracy (1 + B, metrics), and net wins by people and metric (1 + B, metrics, systems)."""
+        """System accuracy (1 + B, metrics), and net wins by annotators and metric (1 + B, metrics, systems)."""
         from scipy.sparse import csr_array
 
         comparison, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
@@ -143,7 +146,7 @@ class Choices:
 
 
 def chosen(comparison: RaterComparison, metric: int) -> Joint:
-    """The comparisons that people and a metric both made."""
+    """The comparisons rated by both the annotators and a metric."""
     rows = comparison.preferences.joint(0, 1 + metric)
     both = rows.by_all
     return Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
@@ -168,7 +171,7 @@ def equal_preferences(comparison: RaterComparison) -> Ratios:
 
 
 def chosen_items(comparison: RaterComparison) -> Bools:
-    """(metrics, items): whether people and the metric both compared outputs of an item."""
+    """(metrics, items): whether annotators and the metric compared two outputs of the item."""
     result = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     for metric, row in enumerate(result):
         row[chosen(comparison, metric).item] = True
@@ -176,26 +179,29 @@ def chosen_items(comparison: RaterComparison) -> Bools:
 
 
 class Ground(NamedTuple):
-    """What people and a metric both rated: `scored` (items, systems), None where nobody gave scores, and the `keys` of
-    `Comparisons`, ascending."""
+    """Outputs and comparisons rated by both the annotators and a metric.
+
+    `scored` (items, systems) marks the scored outputs, None without scores; `keys` are those of `Comparisons`,
+    ascending.
+    """
 
     scored: Bools | None
     keys: Ints
 
     @property
     def any(self) -> bool:
-        """Whether there is anything."""
+        """Whether the set is not empty."""
         return bool(len(self.keys)) or (self.scored is not None and bool(self.scored.any()))
 
     def shared_with(self, other: Ground) -> Ground:
-        """What two metrics and people rated."""
+        """Outputs and comparisons rated by the annotators and two metrics."""
         scored = None if self.scored is None or other.scored is None else self.scored & other.scored
         same = self.keys is other.keys or np.array_equal(self.keys, other.keys)
         return Ground(scored, self.keys if same else np.intersect1d(self.keys, other.keys, assume_unique=True))
 
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
-    """What people and each metric both rated."""
+    """Outputs and comparisons that the annotators share with each metric."""
     keys = []
     for metric in range(len(comparison.metrics)):
         rows = chosen(comparison, metric)
@@ -205,7 +211,7 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
-    """The positions of metrics that rated the same, together."""
+    """Positions of metrics, grouped by equal sets of outputs and comparisons."""
     return equal_positions(
         (b"" if ground.scored is None else np.packbits(ground.scored).tobytes(), ground.keys.tobytes())
         for ground in grounds

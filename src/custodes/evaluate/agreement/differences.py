@@ -1,4 +1,4 @@
-"""Differences of metrics, every pair on what people and both rated, and what can be told of all pairs at once."""
+"""Paired tests of all pairs of metrics, each on the outputs rated by the annotators and both metrics."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
 
 MOST_BLOCKS = 400
-"""Clusters are left out one at a time up to so many, else in so many blocks."""
+"""Largest number of jackknife blocks; up to this many clusters, each cluster is a block."""
 
-_SAME = 1e-9  # rounding of statistics of the order of 1
+_SAME = 1e-9  # rounding error of statistics between -1 and 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tester:
-    """What the tests of one aspect share: the `sample` of bootstrap resamples; `left_out` (1 + blocks, blocks), the
-    data and the data without each block of clusters; the `block` of each cluster; `flips` of their signs. `alpha` is
-    the level of a family of tests."""
+    """Settings that all tests of one aspect share.
+
+    `sample` holds the bootstrap resamples. `left_out` (1 + blocks, blocks) are jackknife weights: the data, then the
+    data without each block. `block` is the block of each cluster, `flips` are sign flips of the blocks, and `alpha` is
+    the family-wise level.
+    """
 
     sample: Sample
     left_out: Floats
@@ -40,7 +43,7 @@ class Tester:
 
     @classmethod
     def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
-        """With at least n flips for every p-value; none where there is one cluster only."""
+        """Tests with at least n sign flips; no flips with a single cluster."""
         n_units = sample.comparison.design.n_units
         n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
@@ -54,7 +57,7 @@ class Tester:
 
     @cached_property
     def bootstrapped(self) -> Sample:
-        """The same sample with as many resamples that do not depend on the seed."""
+        """The same sample with bootstrap weights that do not depend on the seed."""
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
@@ -62,11 +65,11 @@ class Tester:
 
     @cached_property
     def without(self) -> Sample:
-        """The same sample with a block of clusters left out each time."""
+        """The same sample with jackknife weights, which leave out one block of clusters at a time."""
         return self.leaving_out(self.sample.comparison)
 
     def leaving_out(self, comparison: RaterComparison) -> Sample:
-        """A comparison of the same items with a block left out each time: blocks are its clusters."""
+        """A comparison of the same items with jackknife weights; its clusters are the blocks."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         if n_blocks < design.n_units:
             names = tuple(map(str, range(n_blocks)))
@@ -74,14 +77,14 @@ class Tester:
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
     def has(self, items: Bools) -> Bools:
-        """(k, items) -> (blocks, k): whether a block of clusters has any of some items."""
+        """(blocks, k): whether a block contains any of the marked `items` (k, items)."""
         held = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
         rows, item = np.nonzero(items)
         held[self.block[self.sample.comparison.design.units[item]], rows] = True
         return held
 
     def flipped(self, draws: Floats, present: Bools) -> multiple_testing.Family:
-        """Tests of a family of `draws` (1 + blocks, k) with blocks left out."""
+        """Tests of a family of statistics with jackknife values `draws` (1 + blocks, k)."""
         return multiple_testing.flip_tests(
             draws[0],
             draws[1:],
@@ -93,7 +96,7 @@ class Tester:
 
 
 def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
-    """All metrics by a statistic: is it what guessing gets?"""
+    """Tests of every metric against the chance level of a statistic."""
     statistic = STATISTICS[name]
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
     return tester.flipped(above, tester.has(counted(statistic, tester.sample)))
@@ -101,8 +104,11 @@ def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
-    """Every pair of metrics: `pairs` (pairs, 2) are their positions, `n` (pairs,) the comparisons of outputs that
-    people and both have, `tests` a family by each statistic, of the first metric minus the second."""
+    """Differences of all pairs of metrics.
+
+    `pairs` (pairs, 2) are positions of metrics, `n` (pairs,) the numbers of comparisons rated by the annotators and
+    both, `tests` a family of tests per statistic: first metric minus second.
+    """
 
     pairs: NDArray[np.intp]
     n: NDArray[np.int64]
@@ -110,7 +116,7 @@ class Differences:
 
     @classmethod
     def of(cls, tester: Tester, names: Sequence[str]) -> Differences:
-        """By these statistics. A statistic that is undefined for one of two metrics makes no difference of them."""
+        """Differences by these statistics; undefined where the statistic is undefined for one of the two metrics."""
         comparison = tester.sample.comparison
         n_metrics = len(comparison.metrics)
         pairs = np.stack(np.triu_indices(n_metrics, 1), axis=1)
@@ -130,10 +136,10 @@ class Differences:
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
-        """The metrics from the best: by scores whose differences fit best to those of all pairs by a statistic.
+        """Positions of the metrics, the best first, by a least-squares fit of scores to the differences of all pairs.
 
-        Where all metrics rated the same, these are the `values` (metrics,) themselves. Where they did not, a metric
-        does not gain by having rated what is easy. Metrics without a value have no place.
+        If all metrics rated the same outputs, the scores are the `values` (metrics,) themselves. If not, a metric gains
+        no advantage from having rated easier outputs. Metrics without a value are left out.
         """
         defined = np.flatnonzero(np.isfinite(values))
         difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
@@ -152,8 +158,10 @@ class Differences:
         return defined[np.argsort(-up_to_rounding(level[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
-        """(metrics, metrics): whether the first is significantly better than the second, all pairs tested together at
-        level `alpha`; None where nothing was tested."""
+        """(metrics, metrics): whether the first is significantly better than the second; None without tests.
+
+        All pairs are tested jointly at level `alpha`.
+        """
         tests = self.tests.get(name)
         if tests is None or not np.isfinite(tests.p_adjusted).any():
             return None
@@ -168,11 +176,13 @@ class Differences:
 def difference(
     statistic: Statistic, sample: Sample, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
-    """(1 + B, pairs): by how much some metrics are ahead of others, where all of them rated the same outputs; and
-    whether an item counts in it, (pairs, items), or (1, items) where that is the same of all pairs."""
+    """Differences of metrics that rated the same outputs, (1 + B, pairs), and the items that count in each.
+
+    The items are a mask (pairs, items), or (1, items) if it is the same for all pairs.
+    """
     comparison = sample.comparison
     if statistic.per_item:
-        # Undefined for one of the two, an item says nothing of which is better.
+        # An item counts only where the statistic is defined for both metrics.
         within = sample.per_item(statistic.name, statistic.per_item)
         gap = within[first] - within[second]
         return sample.item_mean(gap), np.isfinite(gap)
@@ -182,8 +192,11 @@ def difference(
 
 @dataclass(frozen=True, kw_only=True)
 class _Ground:
-    """Pairs of metrics that rated the same: their places among all pairs, ascending, and those of the two in the
-    comparison; it resampled, and without a block each time."""
+    """Pairs of metrics that share the same set of rated outputs.
+
+    `at` are their positions among all pairs, ascending; `first` and `second` the positions of the two metrics in the
+    comparison; `drawn` are bootstrap resamples of it, `without` jackknife resamples.
+    """
 
     at: NDArray[np.intp]
     first: NDArray[np.intp]
@@ -193,7 +206,8 @@ class _Ground:
 
 
 def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
-    """All pairs by one statistic. Draws of pairs are made where they are needed: all of them may not fit."""
+    """Tests of all pairs by one statistic. Resamples are computed in parts, since those of all pairs may not fit
+    memory."""
     statistic = STATISTICS[name]
     if statistic.smooth:
         n_blocks = len(tester.left_out) - 1
@@ -230,14 +244,14 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
 
 
 def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints, RaterComparison, Ints]]:
-    """Compare every two metrics on what people and both rated.
+    """Yield the comparison for every set of outputs that is shared by the annotators and the two metrics of a pair.
 
     Yields
     ------
     first, second : arrays of int of shape (k,)
-        The metrics of the pairs that have their ground in common.
+        Metrics of the pairs that share this set of outputs.
     shared : RaterComparison
-        Of these metrics, on this ground.
+        Comparison of these metrics on this set.
     place : array of int of shape (metrics,)
         The position of each metric in `shared`.
     """
@@ -266,6 +280,6 @@ def counted(statistic: Statistic, sample: Sample) -> Bools:
 
 
 def _items(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
-    """(metrics, items): whether anything of an item counts, for some of the metrics."""
+    """(metrics, items): whether an item has any comparison that counts, for some of the metrics."""
     compared = chosen_items(comparison)
     return (compared if are_choices(comparison) else compared | comparison.scored.any(axis=2))[metrics]

@@ -1,4 +1,4 @@
-"""Statistics of metrics with the same scores in several aspects, computed once for all of these."""
+"""Joint computation over aspects: a metric with the same scores in several aspects is computed once for all of them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from custodes.stats.arrays import Floats
 
 
 class JointAspects:
-    """Aspects in which people rated the same outputs, so that a resample of one is one of all.
+    """Aspects in which the annotators rated the same outputs, so that all can share their resamples.
 
-    The first that asks for a statistic finds it for all of them, of the metrics that say the same in all.
+    The first request for a statistic computes it for all of them, for the metrics with equal scores in all.
     """
 
     def __init__(self, first: RaterComparison) -> None:
         self._aspects, self._found, self._lock = [first], dict[str, Floats](), Lock()
 
     def takes(self, comparison: RaterComparison) -> bool:
-        """Add an aspect, if it is like those that are here."""
+        """Add an aspect if it has the same outputs and clusters; return whether it was added."""
         matches = _are_alike(self._aspects[0], comparison)
         self._aspects += [comparison] * matches
         return matches
 
     def compute(self, statistic: Statistic, sample: Sample) -> Floats:
-        """(1 + B, metrics) of one of these aspects, whose samples all have the same resamples and flips."""
+        """(1 + B, metrics): a statistic of one of these aspects; all their samples have the same resamples and
+        flips."""
         if statistic.of_people is None or not self._same.size:
             return statistic.compute(sample)
         comparison = sample.comparison
@@ -49,7 +50,8 @@ class JointAspects:
 
     @cached_property
     def _same(self) -> NDArray[np.intp]:
-        """(aspects, k): places of the metrics that share outputs with people and say the same in all aspects."""
+        """(aspects, k): positions of the metrics that share outputs with annotators and have equal scores in all
+        aspects."""
         first, *others = self._aspects
         places = [{name: m for m, name in enumerate(comparison.metrics)} for comparison in self._aspects]
         rated = np.isfinite(first.scores.human)
@@ -66,7 +68,7 @@ class JointAspects:
 
 
 def joint_aspects(comparisons: Sequence[RaterComparison]) -> list[JointAspects]:
-    """For each aspect, those that it is answered with."""
+    """For each aspect, the group of aspects that it is computed with."""
     groups: list[JointAspects] = []
     result = []
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""Metrics ranked by one statistic of an aspect, tested against chance and against each other."""
+"""Ranking of the metrics of an aspect by one statistic, with tests against the chance level."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from custodes.stats.arrays import Floats
 from custodes.stats.graphs import letters
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
-"""Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""
+"""Statistics that rank metrics: the first, or the second where the first is undefined or only a sign."""
 
 
 def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
-    """The statistic by which metrics stand, from the estimates (row 0) of all.
+    """Name of the statistic that ranks metrics, from the estimates (row 0) of all statistics.
 
-    Two systems leave one pair an item, where Kendall's tau is a sign: sample accuracy says it better.
+    With two systems each item has one pair, and Kendall's tau is only a sign; sample accuracy is used instead.
     """
     ordered = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
     return ORDERING if n_systems > 2 and len(ordered) and ordered.all() else CHOOSING

@@ -1,4 +1,4 @@
-"""A statistic of agreement is a value: its name, what it says, what guessing gets, and how it is computed."""
+"""Definition of a statistic of agreement: name, description, chance level and computation."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
-"""Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics/intervals.md."""
+"""Fewest clusters at which Student's t intervals have good coverage; see docs/explanation/statistics/intervals.md."""
 
 PERMUTATIONS = 1000
-"""Flips behind every test of two systems in soft pairwise accuracy."""
+"""Sign flips of every test of two systems in soft pairwise accuracy."""
 
 
 def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray[np.int8]]:
-    """Flips (`PERMUTATIONS`, clusters) of a comparison, the same in every question and whatever else is drawn from the
-    generator."""
+    """Sign flips (`PERMUTATIONS`, clusters) of a comparison; they do not depend on other draws from the generator."""
     seed = int(rng.spawn(1)[0].integers(2**63))
     return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScores:
-    """`people` and `metrics` (1 + B, metrics, systems), people's being those to which each metric is compared; `pairs`
-    (metrics, systems, systems) says which systems can be: they have an item in common, or the file gives scores."""
+    """System scores of the annotators and of the metrics, (1 + B, metrics, systems) each.
+
+    The human scores are those on the outputs shared with each metric. `pairs` (metrics, systems, systems) marks the
+    pairs that can be compared: both have an item in common, or the file gives their scores.
+    """
 
     people: Floats
     metrics: Floats
@@ -47,11 +49,14 @@ class SystemScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
-    `bootstrap.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
-    `columns` (clusters,) the place of each cluster in `times`, -1 where another one stands for it, if only choices can
-    be compared (see `resampled_groups`), else None; `memo` what was computed from arrays whatever the resamples, with
-    these arrays."""
+    """A comparison in every resample.
+
+    `times` (1 + B, clusters) are bootstrap weights, row 0 the data, in the form that `bootstrap.weighted_sums` takes.
+    `flips` (n, clusters) are signs +-1, shared by all permutation tests over systems. `columns` (clusters,) is the
+    column of each cluster in `times`, -1 for a cluster that another one represents; it is set if only preferences can
+    be compared (see `resampled_groups`), else None. `memo` caches values that depend on arrays but not on the
+    resamples.
+    """
 
     comparison: RaterComparison
     times: NDArray[Any]
@@ -63,14 +68,14 @@ class Sample:
         read_only(self)
 
     def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
-        """What `compute` finds of the scores of the comparison, (metrics, items); NaN where there are only choices."""
+        """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
         values: Floats = self._once(name, lambda: read_only(compute(self.comparison)), self.comparison.metric_scores)
         return values
 
     def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
-        """What `compute` finds of these arrays: once, also for samples that replace this one's resamples."""
+        """The cached value of `compute` for these arrays, also for samples that replace the resamples of this one."""
         arrays, value = self.memo.get(name, ((), None))
         if len(arrays) != len(of) or any(one is not other for one, other in zip(arrays, of, strict=True)):
             value = compute()
@@ -79,10 +84,10 @@ class Sample:
 
     @cached_property
     def system_scores(self) -> SystemScores:
-        """Scores of systems by people and by every metric, from the cells that both rated, or the file's own.
+        """System scores by the annotators and every metric, from the outputs rated by both or from the file.
 
-        Where the file gives a score for the system by one of the two, the other one's cells need not be shared. A
-        system-level score of the file is resampled by the shift of the same rater's score over items.
+        Where the file gives a score of the system by one of the two, the outputs of the other need not be shared. A
+        system-level score of the file is resampled by adding the change of the rater's mean score over items.
         """
         comparison = self.comparison
         if are_choices(comparison):
@@ -113,7 +118,7 @@ class Sample:
         return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
 
     def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
-        """(1 + B, raters, systems) from some cells (items, systems), or the scores of the file (raters, systems)."""
+        """(1 + B, raters, systems): means over `cells` (items, systems), or scores of the file (raters, systems)."""
         design = self.comparison.design
         fitted = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
         return np.where(np.isfinite(from_file), from_file + np.nan_to_num(fitted - fitted[:1], nan=0.0), fitted)
@@ -125,23 +130,24 @@ class Sample:
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
-        """(B, metrics, systems) each: what the scores of systems may be with very many items, by people and metric."""
+        """(B, metrics, systems) each: simulated system scores with very many items, by annotators and metric."""
         scores = self.system_scores
         return read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
 
     @cached_property
     def choices(self) -> Choices:
-        """How alike people and metrics choose."""
+        """Agreement of human and metric preferences."""
         return Choices(self.comparison, self.times, self.columns)
 
     @cached_property
     def population_wins(self) -> tuple[Floats, Floats]:
-        """(B, metrics, systems) each: what the wins minus losses of systems may be with very many items."""
+        """(B, metrics, systems) each: simulated net wins of systems with very many items."""
         return read_only(population_values(*self.choices.net_wins, n_units=self.comparison.design.n_units))
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:
-        """The accuracy with calibrated ties, and the threshold of each metric that gives it: (1 + B, metrics) each."""
+        """(1 + B, metrics) each: accuracy with calibrated ties, and the tie threshold of each metric that maximises
+        it."""
         comparison, design = self.comparison, self.comparison.design
         scores = comparison.metric_scores
         events = self._once(
@@ -161,18 +167,20 @@ class Sample:
 
 
 def both(condition: Bools) -> Bools:
-    """(..., systems) -> (..., systems, systems): whether it is so of both."""
+    """(..., systems, systems): whether the condition (..., systems) holds for both systems."""
     return np.asarray(condition[..., np.newaxis] & condition[..., np.newaxis, :])
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
-    """Rows that are equal in all masks (rows, ...), together."""
+    """Positions of rows, grouped by rows that are equal in all masks (rows, ...)."""
     return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 
 def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
-    """The same for a statistic of scores of outputs: undefined, and nothing is computed, where no metric shares any
-    with people. Of verdicts on a hundred systems even their absence would fill the memory, pair by pair."""
+    """Make a statistic of output scores undefined, without computing it, if no metric shares outputs with annotators.
+
+    For verdicts on a hundred systems, even an array of NaN for each pair would fill the memory.
+    """
 
     def computed(sample: Sample) -> Floats:
         scores = sample.comparison.scores
@@ -185,19 +193,23 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """`compute` gives (1 + B, metrics) of a sample; `of_people`, where people of several aspects take less time
-    together, is the same with scores of people (..., items, systems) and of metrics in the place of its own, and gives
-    (..., 1 + B, metrics).
-    `chance` is what a metric that knows nothing gets, also (1 + B, metrics) of a sample where that depends on ties
-    (None: not said). `smooth`: one cluster more or less changes it a little; then differences are tested by flips of
-    what each cluster contributes, else by the bootstrap. `compared` ones are tested unless others are named.
-    `essential` ones are shown first, `best` is their better end; without one metrics are not compared. `per_item` gives
-    (metrics, items) of a comparison, for a mean over items: two metrics are then compared on the items where both are
-    defined.
+    """A statistic of agreement.
 
-    Its interval is Student's from resamples, within `bounds`, and speaks of other items, as many as these. Where
-    resamples are no guide to the value with very many items, `population` draws that, (B, metrics), and its percentiles
-    are taken. With fewer clusters than `fewest` it held the truth in under 85 % of some simulated studies."""
+    `compute` returns (1 + B, metrics) for a sample. `of_people` is the same for given human scores (..., items,
+    systems) and metric scores, and returns (..., 1 + B, metrics); it is set where computing several aspects at once is
+    faster.
+
+    `chance` is the chance level, or a function of a sample that returns (1 + B, metrics) where it depends on ties
+    (None: not defined). `smooth`: one cluster more or less changes the statistic little; differences are then tested
+    with sign flips of the contribution of each cluster, else with the bootstrap. `compared` statistics are tested by
+    default. `essential` ones are displayed first. `best` is the better end of the scale; without it metrics are not
+    compared. `per_item` returns (metrics, items), for a mean over items: two metrics are then compared on the items
+    where both are defined.
+
+    The interval is Student's t from the resamples, within `bounds`, for other samples of as many items. If the
+    bootstrap is not valid for the value with very many items, `population` simulates that value, (B, metrics), and its
+    percentiles are used. With fewer than `fewest` clusters, coverage was below 85 % in some simulated studies.
+    """
 
     name: str
     label: str
@@ -216,11 +228,11 @@ class Statistic:
 
     @property
     def column(self) -> Column:
-        """The column that it fills."""
+        """The column of the statistic."""
         return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
 
     def with_interval(self, name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
-        """The estimate, row 0 of `draws` as computed, as a column of this name, with the ends of its interval."""
+        """The estimate, row 0 of `draws`, as a column of this name, with the bounds of its interval."""
         n_units = sample.comparison.design.n_units
         if self.population is None:
             return with_interval(name, draws, confidence, clusters=n_units, bounds=self.bounds)
@@ -231,12 +243,12 @@ class Statistic:
 
     @property
     def chance_column(self) -> Column | None:
-        """The column of what guessing gets, where that is not one number for all."""
+        """The column of the chance level; None if it is the same number for all metrics."""
         doc = f"`{self.name}` at the chance level, with equally many ties"
         return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
     def chance_of(self, sample: Sample) -> Floats:
-        """(1 + B, metrics): what guessing gets, NaN where that is not said."""
+        """(1 + B, metrics): the chance level, NaN where it is not defined."""
         if callable(self.chance):
             return self.chance(sample)
         n_metrics = len(sample.comparison.metrics)

@@ -1,1 +1,1 @@
-"""The people examined."""
+"""Agreement and reliability of the annotators."""

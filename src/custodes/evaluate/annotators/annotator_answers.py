@@ -1,4 +1,4 @@
-"""Answers of annotators under one aspect as long arrays: verdicts on comparisons, or scores of outputs."""
+"""Answers of the annotators under one aspect as long arrays: verdicts on comparisons, or scores of outputs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 VERDICTS, RATINGS = "verdicts", "ratings"
 OUTCOMES = ("win", "tie", "loss")
-"""Of the first system of a comparison."""
+"""Outcomes of the first system of a comparison."""
 
 MOST_LABELS = 12
-"""Different scores up to which they are points of a scale; more are numbers."""
+"""Most different scores of a rating scale; with more, scores are numeric."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorAnswers:
-    """`what` people gave under an aspect: `VERDICTS` or `RATINGS`.
+    """Answers of the annotators under an aspect: `what` is `VERDICTS` or `RATINGS`.
 
-    `raters` who answered; `tasks` (item, system_a, system_b, system) in order. `answers` has a row per answer, with its
-    `value` (n,) (1, 0, -1, or the score); its labels are `labels` (none: `continuous` scores, whose labels are all 0),
-    written as `words`, with an order unless they are `nominal`.
-    `unit` (tasks,) is the block of clusters of a task, `group` (tasks,) its pair of systems, or system, and `item`
-    (tasks,). `seconds` (workers,) is the median that an answer took, NaN where not known. Of verdicts one by one:
-    `sided_worker`, `sided_pair`, `sign` and `order` of decided ones in a known order."""
+    `raters` are the annotators; `tasks` (item, system_a, system_b, system) are in order. `answers` has a row per
+    answer, with its `value` (n,) (1, 0, -1, or the score); its labels are `labels`, written as `words`, and ordered
+    unless `nominal`. `continuous` scores have no labels (all codes are 0). `unit` (tasks,) is the block of clusters of
+    a task, `group` (tasks,) its pair of systems, or its system, and `item` (tasks,) its item. `seconds` (workers,) is
+    the median time per answer, NaN if unknown. `sided_worker`, `sided_pair`, `sign` and `order` describe decided
+    verdicts with known presentation order."""
 
     aspect: str
     what: str
@@ -61,30 +61,29 @@ class AnnotatorAnswers:
 
     @property
     def continuous(self) -> bool:
-        """Whether scores are numbers rather than points of a scale."""
+        """Whether scores are numeric rather than points of a rating scale."""
         return not self.labels
 
     @property
     def doubled(self) -> Bools:
-        """(tasks,): whether several people answered."""
+        """(tasks,): whether several annotators answered."""
         return self.answers.n_votes > 1
 
     @property
     def clusters(self) -> Ints:
-        """(workers,): clusters of items of which a person answered what others answered, too."""
+        """(workers,): number of clusters of items with an answer of the annotator and of others."""
         worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
         seen = np.unique(np.stack([worker, unit]), axis=1)
         return np.bincount(seen[0], minlength=len(self.raters))
 
     @property
     def both(self) -> Bools:
-        """(n,): whether others answered the same task."""
+        """(n,): whether other annotators answered the same task."""
         return np.asarray(self.doubled[self.answers.task])
 
 
 def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
-    """All that some raters of a selected study answered, second opinions too, aspect by aspect; one answer a person and
-    task."""
+    """All answers of some raters of a selected study by aspect, with second opinions; one answer per rater and task."""
     ours = pl.col("rater").is_in(list(raters))
     first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
     both = Preferences(frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing]))

@@ -1,4 +1,4 @@
-"""Statistics of each annotator: agreement with the others, position preference, ties, and the tests behind flags."""
+"""Answers of each annotator: agreement with the others, position preference, ties, and flags adjusted for all tests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
 LITTLE = "agrees with others no better than chance"
 
 HALF = 0.5
-"""An annotator is compared with this part of the agreement of the others with one another."""
+"""An annotator is tested against this fraction of the agreement of the others with one another."""
 LEVEL = 0.05
-"""Of the tests that only decide whether a flag is possible; they are not adjusted."""
+"""Level of the preliminary tests that decide whether a flag is possible; they are not adjusted."""
 FEWEST = 12
-"""Clusters of items of a person's doubled answers below which agreement is neither told nor tested."""
+"""Fewest clusters of an annotator's shared items for an estimate and a test of agreement."""
 FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
 ALL_EQUAL = "all answers are equal"
 NO_AGREEMENT = "the others agree too little with one another"
@@ -31,8 +31,11 @@ ABOVE_CHANCE = "agreement is above that of random answers"
 
 
 class Tests(NamedTuple):
-    """Of each person (workers,): `side` and `little`, p-values one by one (NaN: not tested); `first` whether the share
-    of what was shown first is more than half."""
+    """P-values of each annotator (workers,), NaN if not tested.
+
+    `side` tests position preference and `little` low agreement; `first` is whether the output shown first was preferred
+    in more than half of the verdicts.
+    """
 
     side: Floats
     little: Floats
@@ -42,7 +45,7 @@ class Tests(NamedTuple):
 def annotator_columns(
     part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
-    """Columns of `annotators` but for competence and flags; (workers,) each, NaN for who is no person."""
+    """The columns of `annotators` except competence and flags, (workers,) each; NaN for slots."""
     answers, n = part.answers, len(part.raters)
     number = np.bincount(answers.worker, minlength=n)
     unknown = np.where(persons, 1.0, np.nan)
@@ -69,7 +72,7 @@ def annotator_columns(
 
 
 def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
-    """The mean share of others who said the same, with its interval over items."""
+    """Mean proportion of the other annotators with the same answer, with its interval over items."""
     drawn = np.full((len(times), len(part.raters)), np.nan)
     if not part.continuous:
         answers = part.answers
@@ -84,7 +87,7 @@ def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict
 
 
 def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Some workers at a time: sums of the values (n,) that are not NaN, and their number, both (workers, units)."""
+    """Blocks of workers: sums of the values (n,) that are not NaN, and their counts, both (workers, units)."""
     defined = np.isfinite(values)
     worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
     values = values[defined]
@@ -97,9 +100,11 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
 
 
 class _Compared(NamedTuple):
-    """Of each annotator (workers,): p-values of agreeing with the others no more than random answers would (`chance`),
-    and, where that is not rejected, at least `HALF` as much as these do (`little`); NaN where that is not tested, and
-    the `reason`."""
+    """Tests of the agreement of each annotator (workers,) with the others.
+
+    `chance`: p-values of 'agrees no more than random answers'. `little`: p-values of 'agrees at least `HALF` as much as
+    the others do with one another', tested only where the former is not rejected. NaN if not tested, for this `reason`.
+    """
 
     little: Floats
     chance: Floats
@@ -107,7 +112,7 @@ class _Compared(NamedTuple):
 
 
 def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
-    """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
+    """Compare each annotator with the others on the same tasks; only the `trusted` ones are used as reference."""
     answers = part.answers
     peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
     clusters, others = _positive(part, peers.others)
@@ -121,7 +126,7 @@ def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
 
 
 def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
-    """Clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
+    """Number of clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
     clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
     for some, sums, counts in _by_unit(part, values):
         test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)

@@ -1,4 +1,4 @@
-"""Who of the people can be trusted, do they agree, and what do they say together?"""
+"""Agreement, competence and reliability of the annotators, and their consensus labels."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
-"""People of a kind of answer that a terminal shows, beside those that are named."""
+"""Most rows of a type of answer in the terminal, in addition to flagged annotators."""
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
 FEW_PEOPLE = 10
-"""People below which results speak of these people only."""
+"""With fewer annotators, results describe these annotators only."""
 
 
 @result
 class Annotators(Result):
-    """People one by one and together. See `annotators`."""
+    """Agreement, competence and consensus of the annotators. See `annotators`."""
 
     PICTURE = "annotator_competence"
 
@@ -66,7 +66,7 @@ class Annotators(Result):
         label("rater", "the annotator"),
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "tasks answered: comparisons, or outputs"),
-        share("proportion", "of all answers", "Of all answers"),
+        share("proportion", "proportion of all answers", "Of all answers"),
         count("n_multiply_rated", "of these: tasks answered by several annotators", "Multiply rated"),
         score(
             "competence",
@@ -284,7 +284,7 @@ def annotators(
 
 
 def _shown(rows: pl.DataFrame) -> pl.DataFrame:
-    """Who is named, and who answered most."""
+    """Rows of flagged annotators and of those with the most answers."""
     named = pl.col("flags").list.len() > 0
     most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
     return rows.filter(named | most)
@@ -314,7 +314,7 @@ def _answer(
     reason = f"more than {MOST_LABELS} different scores: numeric ratings, not labels" if part.continuous else ""
     together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
     if chosen:
-        # A generator of its own: estimates do not depend on the number of resamples.
+        # A separate generator: estimates do not depend on the number of resamples.
         model = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = model.reason
         few = (part.clusters < FEWEST) | ((columns["n_multiply_rated"] < FEWEST_SHARED) & (chosen != "majority"))
@@ -340,7 +340,7 @@ def _answer(
 
 
 def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
-    """Of every part: adjusted p-values, and flags; all tests of all people count."""
+    """Adjusted p-values and flags of every part; the adjustment covers all tests of the study."""
     sizes = [len(test.side) for test in tests]
     flat = np.concatenate([np.concatenate([test.side, test.little]) for test in tests])
     adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([2 * n for n in sizes])[:-1]))

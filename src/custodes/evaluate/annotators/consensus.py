@@ -1,4 +1,4 @@
-"""What people say together of each task, and how far each person can be trusted for it."""
+"""Consensus label of each task, and the competence of each annotator."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from custodes.stats.ratios import ratio
 Method = Literal["auto", "dawid-skene", "mace", "majority"]
 
 ENOUGH = 20
-"""Answers to what others answered too, by half of the people at least, from which on each has a table of errors."""
+"""Median number of shared answers per annotator from which confusion matrices are estimated (Dawid-Skene)."""
 FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
-"""People, and tasks with several answers, below which nobody's competence can be told."""
+"""Fewest annotators, and fewest tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Answers that chance would make wrong, below which nothing is said of competence."""
+"""Fewest answers expected to be wrong by chance for an estimate of competence."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
-"""A standard error needs no more, and each is a fit."""
+"""Resamples of a standard error; each needs a fit, and more would not change it much."""
 FEWEST_UNITS = 30
-"""Clusters of items of a person's doubled answers below which no simulation vouches for an interval."""
+"""Fewest clusters of an annotator's shared items for an interval; with fewer, its coverage is unknown."""
 FEWEST_SHARED = 30
-"""Doubled answers of a person below which a competence is noise (its error is .17 to .48; else .10 to .20)."""
+"""Fewest shared answers for an estimate of competence; its standard error is .10 to .20, with fewer .17 to .48."""
 ENOUGH_EACH = 3
-"""Answers to a task that several answered, from which on people need not share so many tasks."""
+"""Median answers per task from which annotators need not share as many tasks for an interval."""
 
 NOTHING = "majority vote estimates no competence"
 BY_MACE = "no interval: those of MACE covered the true value in only .76 to .95 of simulations"
@@ -47,7 +47,8 @@ SPARSE = f"no interval: half of the annotators share fewer than {FEWEST_UNITS} i
 
 
 class Consensus(NamedTuple):
-    """By `method`: `posterior` (tasks, labels), `competence` with its ends (workers,), and why there is none."""
+    """Consensus by `method`: `posterior` (tasks, labels), `competence` (workers,) with bounds, and the `reason` for
+    none."""
 
     method: str
     posterior: Floats
@@ -58,7 +59,7 @@ class Consensus(NamedTuple):
 
 
 def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tuple[str, str]:
-    """The method to use, and why that one."""
+    """The method to use, and the reason for it."""
     counts = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
     doubled = int(part.doubled.sum())
     if method != "auto":
@@ -81,10 +82,9 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
 def consensus(
     part: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Consensus:
-    """Fit on tasks with several answers, applied to all; `times` (1 + B, units) are resamples of the items.
+    """Fit on tasks with several answers and apply to all tasks; `times` (1 + B, units) are weights of resampled items.
 
-    Competence is Cohen's kappa of a person's answers with what is right by the model: 1 for who is always right, 0 for
-    who guesses.
+    Competence is Cohen's kappa of an annotator's answers with the consensus: 1 for perfect answers, 0 for random ones.
     """
     nobody = np.full(len(part.raters), np.nan)
     if method == "majority":
@@ -120,15 +120,18 @@ def consensus(
 
 
 def _enough(part: AnnotatorAnswers) -> bool:
-    """Whether what people share tells enough of what is right for intervals of who is."""
+    """Whether annotators share enough tasks for intervals of competence."""
     clusters = part.clusters
     each = np.median(part.answers.n_votes[part.doubled])
     return bool(each >= ENOUGH_EACH or np.median(clusters[clusters > 0]) >= FEWEST_UNITS)
 
 
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
-    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where neither varies, and where chance
-    would make fewer than `least` of the answers wrong: then it says nothing of who is always right."""
+    """(workers,): Cohen's kappa of each annotator with the consensus.
+
+    NaN where neither varies, and where fewer than `least` answers would be wrong by chance, which is too few for an
+    estimate.
+    """
     counts = answers.confusion(posterior)
     total = counts.sum(axis=(1, 2))
     same = ratio(np.trace(counts, axis1=1, axis2=2), total)
@@ -138,7 +141,7 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floa
 
 
 def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
-    """The columns of `labels`."""
+    """The columns of `repeated_labels`."""
     n_answers, best = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
     undecided = best == UNKNOWN
     verdicts = part.what == VERDICTS

@@ -1,4 +1,4 @@
-"""Who is one person, and who is a slot: a column that different people filled."""
+"""Whether a rater is one person, or a slot: a column filled by different persons."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from custodes.errors import listed
 People = Literal["auto", "persons", "slots"]
 
 WHOLE = 0.9
-"""The share of what raters of like names answered, from which on each is thought to have been given all of it."""
+"""Proportion of the tasks of raters with similar names from which a rater counts as having all of them."""
 
 SLOT = "a slot, which several persons may share"
 
 
 def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozenset[str], list[Note]]:
-    """Those of the raters who are one person each, and how that is known.
+    """The raters that are one person each, and notes on how this was determined.
 
-    'auto': by the raters table; of others a slot is whoever is called by a number alone (`annotator2`, `human_b`)
-    beside raters of like names who all answered (nearly) the same tasks, as in files with a column for each slot.
+    With 'auto' the raters table decides. Of the other raters, a slot is one with a numbered name (`annotator2`,
+    `human_b`) if all raters with similar names answered (nearly) the same tasks, as in files with a column per slot.
     """
     if people != "auto":
         return frozenset(raters if people == "persons" else ()), []
@@ -45,7 +45,7 @@ def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozen
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a name says no more than that it is somebody.
+    """Whether a name identifies nobody: a generic word with a number or letter.
 
     >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
     (True, True, False, False)
@@ -54,7 +54,7 @@ def is_numbered(name: str) -> bool:
 
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
-    """Raters by a number alone who answered what all of their name did."""
+    """Raters with numbered names whose similarly named raters all answered the same tasks."""
     likely = [name for name in raters if is_numbered(name)]
     ours = pl.col("rater").is_in(likely)
     scores, verdicts = study.ratings.frame.filter(ours), study.preferences.frame.filter(ours)

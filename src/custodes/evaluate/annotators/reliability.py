@@ -27,7 +27,7 @@ from custodes.stats.reliability import (
 
 FEW_DOUBLES = 30
 FEWEST_PEOPLE = 10
-"""People below which intervals of taste hold it too seldom (5 people: .84, 10: .90)."""
+"""Fewest annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
 TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
 WITHOUT_ORDER = "categories have no order: nominal alpha only"
@@ -89,7 +89,7 @@ def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: flo
 
 
 def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
-    """The rows of `pairs`; none of ratings, and none where it is not known who answered."""
+    """The rows of `pairs`; none for ratings, or if the raters are slots."""
     if part.what != VERDICTS or slots:
         return {}
     answers = part.answers

@@ -1,1 +1,1 @@
-"""How much of people's judgement metrics can predict, and the parts of that question."""
+"""Glass ceiling: how well metrics predict human ratings."""

@@ -1,4 +1,4 @@
-"""The glass ceiling: how much of people's judgement can all metrics together predict, and which one adds something?"""
+"""Glass ceiling: how well all metrics together predict human ratings, and the contribution of each metric."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from custodes.stats.system_scores import weighted_item_mean
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
-"""Random halves of the annotators, where there are more ways to split them."""
+"""Random splits of the annotators into halves, where not all splits are used."""
 LONE = "annotators rated only one item or cluster, and cross-validation needs two"
 
 
 @result
 class Ceiling(Result):
-    """How much of people's judgement metrics predict. `metric` is a metric, `rater` also an aspect of people
+    """How well metrics predict human ratings. `metric` is a metric, `rater` also an aspect of the annotators
     (`human:fluency`). See `ceiling`."""
 
     BY, PICTURE = "target", "prediction_bars"
@@ -73,7 +73,7 @@ class Ceiling(Result):
     gaps: pl.DataFrame = table(
         "Differences between two rows of `prediction`.",
         label("features_a", "a row of `prediction`", "Predicted from"),
-        label("features_b", "another one", "Against"),
+        label("features_b", "another row of `prediction`", "Against"),
         score("difference", "`kendall` with features_a minus with features_b, from the same resamples", interval=True),
     )
     people: pl.DataFrame = table(
@@ -289,7 +289,7 @@ def ceiling(
 
 
 def _without_lone_items(who: RaterScores) -> RaterScores:
-    """The judges without the aspects that people rated on one item or cluster only."""
+    """The raters without human aspects that were rated on one item or cluster only."""
     alone = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
     raters = np.array([name in alone for name in who.names])[:, np.newaxis, np.newaxis]
     aspects = np.array([aspect in alone.values() for aspect in who.aspects])[:, np.newaxis, np.newaxis, np.newaxis]
@@ -303,12 +303,12 @@ def _without_lone_items(who: RaterScores) -> RaterScores:
 
 
 def _clusters(who: RaterScores, rater: int) -> int:
-    """How many clusters of items a rater rated."""
+    """Number of clusters of items that a rater rated."""
     return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
 
 
 def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
-    """The positions among the metrics of those that patterns name; a rater of several aspects stands for each."""
+    """Positions among the metrics of those matched by the patterns; a rater matches with each of its aspects."""
     named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
     labels = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
     chosen = select_labels(patterns, labels, option="in_use", what="metric")
@@ -316,7 +316,7 @@ def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
 
 
 def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, dict[str, Any]]:
-    """What each set of features predicts, and the gaps between them."""
+    """Prediction from each set of features, and the differences between sets."""
     names, sets = list(target.columns), list(target.columns.values())
     predicted = target.predicted((target.x[:, columns] for columns in sets), fit)
     draws = target.agreement(predicted)
@@ -345,7 +345,7 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
 
 
 def _people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
-    """How well half of the annotators predict the other half, and what that leaves to a perfect predictor."""
+    """Agreement of two halves of the annotators, and the tau-b that a perfect predictor could reach."""
     if len(target.persons) < 2:
         return {}
     by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
@@ -360,7 +360,7 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
         ]
     )
     defined = np.isfinite(draws[:, 0, 0])
-    chosen = np.flatnonzero(defined | ~defined.any())  # where none says anything, their mean says nothing either
+    chosen = np.flatnonzero(defined | ~defined.any())  # if no split is defined, their mean is undefined too
     split = draws[chosen].mean(axis=0)
     best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
     return {
@@ -371,7 +371,7 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
 
 
 def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, Any]:
-    """The prediction from all metrics that were out by each date of release (the paper's figure 1)."""
+    """The prediction from all metrics released by each date (Figure 1 of the paper)."""
     dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
     dates = sorted({date for date, _ in dated})
     if len(dates) < 2:
@@ -389,9 +389,10 @@ def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dic
 
 
 def _notes(result: Ceiling, who: RaterScores, strangers: Sequence[str]) -> list[Note]:
-    """What the design of the study does not let be said, where people cannot be compared with each other, and where
-    something predicts them better than annotators with independent errors would allow; `strangers` have no part in the
-    halo."""
+    """Notes on limits of the study design, on annotators that cannot be compared, and on predictions above the bound.
+
+    The bound assumes independent errors of annotators. `strangers` are the annotators excluded from the halo table.
+    """
     humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
     rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
     undated = sum(who.dates[i] is None for i in metrics)

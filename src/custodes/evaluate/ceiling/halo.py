@@ -1,4 +1,4 @@
-"""Halo: how much of what one aspect says of another goes with the annotator who gave both?"""
+"""Halo effect: how much of the association of two aspects depends on both ratings being by the same annotator."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ REFERENCE = SOURCES.index("other annotators")
 
 
 def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], list[int]]:
-    """One annotator's rating of the target, predicted from their own other aspects, from the other annotators' other
-    aspects, and from the metrics; and which annotators have no part.
+    """Prediction of one annotator's ratings from the annotator's other aspects, the other annotators' and the metrics.
 
-    Averaged over the annotators whom all three predict, by how many outputs they rated. An annotator whose ratings fall
-    in one fold, or share no output with others, has no part. Empty with one annotator or one aspect.
+    Also returns the excluded annotators.
+
+    Values are means over the annotators with all three predictions, weighted by their numbers of rated outputs. An
+    annotator whose ratings fall in one fold, or who shares no output with others, is excluded. Empty with one annotator
+    or one aspect.
     """
     who, persons = target.who, target.persons
     # (people, other aspects, items, systems)
@@ -50,8 +52,11 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
 
 
 def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
-    """Held-out tau-b of one annotator's rating (items, systems) from each source (features, items, systems), by ridge
-    regression -> (1 + B, sources); NaN with ratings in one fold."""
+    """(1 + B, sources): held-out tau-b of one annotator's rating (items, systems) from each source, by ridge
+    regression.
+
+    Each source has the shape (features, items, systems). NaN if all ratings are in one fold.
+    """
     y = target.rows(rating)
     fitted = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
     if len(np.unique(fitted.fold[fitted.fold >= 0])) < 2:

@@ -1,6 +1,6 @@
-"""Which metric next, or out: the path of greatest gain, that of least loss, and what each metric would add or cost.
+"""Forward selection and backward elimination of metrics, and the effect of adding or removing each metric.
 
-`in_use` are the positions among the metrics of those in use.
+`in_use` are the positions of the metrics in use.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from custodes.stats.learning import selection
 
 
 def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
-    """The path chosen on all data; at each step the score of paths chosen without the held-out fold."""
+    """The path selected on all data; the score of each step is that of paths selected without the held-out fold."""
     x, names = _metrics(target)
     path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=in_use, steps=steps)
-    if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
+    if len(np.unique(target.fold)) == 2:  # no fold is left to select a path with
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
     first = 0 if len(in_use) else 1
@@ -42,8 +42,8 @@ def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confid
 
 
 def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
-    """From those in use (none said: from all), at each step without the metric whose removal raises the held-out
-    squared error least: the first is the most redundant one. The order is chosen on the folds that score it."""
+    """Backward elimination from the metrics in use (default: all): each step removes the metric that increases the
+    held-out squared error least. The order is selected on the folds that also score it."""
     x, names = _metrics(target)
     used = in_use if len(in_use) else np.arange(len(names))
     path = selection.stepwise_path(x, target.y, target.fold, included=used, steps=steps, removing=True)
@@ -57,8 +57,7 @@ def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confi
 
 
 def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) -> dict[str, Any]:
-    """What each metric would add to those in use (none said: alone), and what taking it out would cost; the metric that
-    adds most first."""
+    """Gain of adding each metric to those in use (default: none), and loss of removing it, sorted by gain."""
     x, names = _metrics(target)
     used = in_use if len(in_use) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), in_use)
@@ -67,7 +66,7 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
         with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
     without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
     draws = target.agreement(np.concatenate([with_each, without]))
-    # A constant ranks nothing: no agreement, rather than undefined.
+    # A constant prediction has no agreement (0), rather than an undefined one.
     if not len(in_use):
         draws[:, 0] = 0.0
     if len(used) == 1:
@@ -84,6 +83,6 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
 
 
 def _metrics(target: Target) -> tuple[Floats, NDArray[np.str_]]:
-    """What the metrics say (rows, metrics), and their names."""
+    """Scores of the metrics (rows, metrics), and their names."""
     metrics = target.columns["metrics"]
     return target.x[:, metrics], np.array(target.who.names)[metrics]

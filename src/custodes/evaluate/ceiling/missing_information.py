@@ -1,4 +1,4 @@
-"""What people's other aspects know that the metrics do not: errors and weights of the lasso along its penalty."""
+"""Information in the annotators' other aspects that metrics lack: errors and weights of the lasso along its penalty."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from custodes.stats.ratios import ratio
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
-    """The ratio of errors with people's other aspects and without, along the penalty; empty without other aspects."""
+    """The ratio of errors with and without the annotators' other aspects, along the penalty; empty without other
+    aspects."""
     if "both" not in target.columns:
         return {}
 
     def error(features: str) -> Floats:
-        """Summed over outputs in every resample: (1 + B, alphas)."""
+        """(1 + B, alphas): error summed over outputs in every resample."""
         squared = lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS)
         return bootstrap.weighted_sums(
             target.times, bootstrap.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
@@ -38,7 +39,7 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
 
 
 def lasso_columns(target: Target) -> dict[str, Any]:
-    """Standardised weights of metrics and other aspects along the penalty, fitted on everything."""
+    """Standardised weights of metrics and other aspects along the penalty, fitted on all outputs."""
     columns = target.columns.get("both", target.columns["metrics"])
     return {
         "alpha": np.repeat(ALPHAS, len(columns)),

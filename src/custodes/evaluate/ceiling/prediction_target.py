@@ -1,4 +1,4 @@
-"""Target: one aspect of people's judgement to predict from everybody else, with its folds and resamples."""
+"""One aspect of the human ratings to predict from all other raters, with its folds and resamples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from custodes.stats.pooled_correlation import pooled_correlation
 
 Folds = Literal["item", "plain"]
 DIGITS = 13
-"""Of predictions that are ranked: more depend on the processor, fewer make outputs of heavy-tailed metrics equal."""
+"""Significant digits of predictions before ranking.
+
+More digits would depend on the processor; fewer would create ties for metrics with heavy tails.
+"""
 
 Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
@@ -28,20 +31,23 @@ FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
     "item": (grouped_folds, True),
     "plain": (plain_folds, False),
 }
-"""What deals outputs to folds by the cluster of each, and whether all outputs of an item are predicted by one model."""
+"""Function that assigns outputs to folds by cluster, and whether one model predicts all outputs of an item."""
 
 MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
     "xgboost": lambda x, y, groups, *, seed: boost.boosted(x, y, seed=seed, **boost.SETTINGS)[0].predict,
     "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
 }
-"""What learns from a training part."""
+"""Function that fits a model to the training part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One aspect to predict, that of the rater `me` of `who`. Of the outputs that people rated, (rows,) each: `row` the
-    flat place in the grid, `y` what they said, `groups` the cluster, `fold`, dealt so that items stay `whole` or not.
-    `times` (1 + B, clusters): how often each cluster is there, the data first."""
+    """One aspect to predict: that of the rater `me` of `who`.
+
+    For the outputs with a human rating, (rows,) each: `row` is the flat position in the grid, `y` the rating, `groups`
+    the cluster and `fold` the fold; `whole` tells whether items are kept whole. `times` (1 + B, clusters) are bootstrap
+    weights, row 0 the data.
+    """
 
     who: RaterScores
     me: int
@@ -57,12 +63,12 @@ class Target:
 
     @property
     def aspect(self) -> str:
-        """Its name."""
+        """Name of the aspect."""
         return self.who.rater_aspects[self.me]
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
-        """The raters behind each set of features; just the metrics where people rated no other aspect."""
+        """Positions of the raters in each set of features; metrics only if the annotators rated no other aspect."""
         metrics, humans = self.who.of_kind(METRIC), self.who.of_kind("human")
         others = humans[humans != self.me]
         sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
@@ -70,17 +76,17 @@ class Target:
 
     @cached_property
     def x(self) -> Floats:
-        """(rows, raters)."""
+        """(rows, raters): the features."""
         return self.rows(self.who.scores)
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters of items people rated: so many are resampled to any effect."""
+        """Number of clusters with human ratings: only these change when resampled."""
         return len(np.unique(self.groups))
 
     @property
     def persons(self) -> dict[int, Floats]:
-        """The positions among people of those who rated it, with what they said (items, systems)."""
+        """Ratings (items, systems) of each annotator of this aspect, by position."""
         everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
         return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
 
@@ -95,14 +101,14 @@ class Target:
         return grid
 
     def predicted(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
-        """(m, rows): what m sets of features (rows, p) say of each row, by a model that has not seen its fold."""
+        """(m, rows): out-of-fold predictions from m sets of features (rows, p)."""
         return np.stack([heldout.cross_predicted(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features])
 
     def agreement(self, predictions: Floats) -> Floats:
-        """Held-out tau-b of predictions (m, rows) in every resample -> (1 + B, m)."""
+        """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample."""
         return heldout.heldout(
             partial(pooled_correlation, "kendall"),
-            self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
+            self.y[:, np.newaxis],  # each output as an item of its own: all outputs of a fold are ranked together
             np.stack([up_to_rounding(model, DIGITS) for model in predictions])[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,
@@ -111,7 +117,7 @@ class Target:
 
 
 def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
-    """The target of one aspect that people rated on two items or clusters at least."""
+    """The target of an aspect that annotators rated on at least two items or clusters."""
     y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))
     groups = who.design.units[row // who.scores.shape[2]]

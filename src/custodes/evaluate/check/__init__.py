@@ -1,1 +1,1 @@
-"""Is a study sound enough to ask it anything?"""
+"""Data quality checks of a study."""

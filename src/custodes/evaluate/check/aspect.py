@@ -1,4 +1,4 @@
-"""Rules of one aspect: of annotators or metrics alone, and of metrics compared with the annotators."""
+"""Rules for one aspect: annotators or metrics alone, and metrics compared with annotators."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from custodes.stats.system_scores import blocks_of
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 MEAN_ROUNDING = 0.0125
-"""Half a tenth on a scale of 1 to 5: a mean that was written with one digit."""
+"""Largest difference that rounding a mean to one decimal explains, on a scale of 1 to 5."""
 FEWEST_MEANS = 20
-"""Outputs below which a mean of others may be one by chance."""
+"""Fewest outputs for the rule on means of other raters; with fewer, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
-"""One of many metrics of pure noise should rarely be called reversed."""
+"""Level of the test of negative agreement: among many metrics of pure noise, few should be flagged."""
 FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
-"""Fewer cannot give a p-value this small, which is at least 1 / (resamples + 1)."""
+"""Fewest resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
-"""A tenth less than others is a warning."""
+"""Coverage of a metric relative to the others below which a warning is given."""
 ROUNDING = 1e-9
 
 
 def either_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """The problems of annotators and of metrics, each by themselves."""
+    """Problems of annotators alone and of metrics alone."""
     yield from _means_of_others(comparison)
     yield from _near_duplicates(comparison)
 
 
 def alone_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """The problems of a study of annotators or metrics alone."""
+    """Problems of a study with annotators only or metrics only."""
     n_items = len(comparison.items)
     if 0 < n_items < FEW_ITEMS:
         yield problem("few-items", few=f"only {n_items} items were rated", fewest=FEW_ITEMS)
@@ -54,7 +54,7 @@ def compared_problems(
     """The problems of metrics compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.of_rater(0)
     joint = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    shared = [np.asarray(both.item[both.by_all]) for both in joint]  # the items of both
+    shared = [np.asarray(both.item[both.by_all]) for both in joint]  # items rated by both
     return [
         *_of_people(comparison, human),
         *_against_people(comparison, shared, lower=lower, resamples=resamples),
@@ -76,7 +76,7 @@ def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Prob
 def _against_people(
     comparison: RaterComparison, shared: Sequence[Ints], *, lower: Set[str], resamples: int
 ) -> Iterator[Problem]:
-    """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
+    """Metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
         yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
@@ -118,11 +118,11 @@ ADVICE = {
         "file, else do not use them"
     ),
 }
-"""What to do with a metric that runs against people, by whether lower is declared to be better."""
+"""Advice on a metric with negative agreement, by whether it is declared as lower is better."""
 
 
 def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[Problem]:
-    """Metrics that rated less than others of what people rated."""
+    """Metrics that rated fewer of the annotators' outputs than other metrics."""
     rated = {name: len(items) for name, items in zip(comparison.metrics, shared, strict=True)}
     most = max(rated.values())
     low = {name: n / most for name, n in rated.items() if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most}
@@ -132,7 +132,7 @@ def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[P
 
 
 def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
-    """Systems whose human ratings are of other items than those of other systems."""
+    """Systems whose human-rated items differ from those of other systems."""
     counts = _items_in_common(comparison, human)
     joined = counts > 0
     np.fill_diagonal(joined, False)
@@ -149,7 +149,7 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
 
 
 def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
-    """(systems, systems): of how many items people rated the outputs of both, alone or in a comparison."""
+    """(systems, systems): number of items for which annotators rated the outputs of both, singly or in a comparison."""
     from scipy.sparse import csr_array
 
     scored, system = np.nonzero(np.isfinite(comparison.scores.human))
@@ -161,7 +161,7 @@ def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray
 
 
 def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
-    """Metrics that are all but the same."""
+    """Pairs of metrics with a correlation near 1."""
     names, scores = comparison.metrics, comparison.scores.metrics
     if scores.size:
         scores = scores.reshape(len(names), -1)
@@ -175,10 +175,10 @@ def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
 
 
 def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
-    """Annotators, or metrics, that are the mean of others, and so no judgement of their own."""
+    """Annotators, or metrics, whose scores are the mean of other raters."""
     where, (people, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
     persons, scores = comparison.scores.persons, comparison.scores.metrics
-    # The last reason of a name counts.
+    # A name with several reasons gets the last one.
     reasons = {
         **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no other judge")),
         **dict.fromkeys(
@@ -195,8 +195,10 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
 
 
 def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
-    """Whose scores (raters, items, systems) are, but for rounding, the means of several others that differ: of each
-    other, or of those that are given."""
+    """Names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
+
+    The others are the raters themselves, or the scores `of`.
+    """
     group = scores if of is None else of
     if len(group) < 2 + (of is None) or not group.size:
         return

@@ -1,4 +1,4 @@
-"""Is this study sound enough to ask it anything?"""
+"""Summary of the data of a study, and problems that would mislead its reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from custodes.progress import Progress, silent
 
 @result
 class Check(OfProblems):
-    """What a study holds and what would fool its reader. See `check`."""
+    """Summary and problems of the data of a study. See `check`."""
 
     summary: pl.DataFrame = table(
         "One row per aspect.",
@@ -55,7 +55,7 @@ class Check(OfProblems):
     )
     raters: pl.DataFrame = table(
         "One row per rater and aspect.",
-        label("rater", "its name"),
+        label("rater", "name of the rater"),
         label("kind", "human or metric"),
         count("ratings", "scores given"),
         count("verdicts", "pairwise verdicts"),
@@ -68,7 +68,7 @@ class Check(OfProblems):
     )
     texts: pl.DataFrame = table(
         "One row per system, of texts without scores and verdicts.",
-        label("system", "its name"),
+        label("system", "name of the system"),
         count("items", "items with an output of any system"),
         count("outputs", "items with an output of this system"),
         count("missing", "items without one, or with an empty one"),
@@ -78,11 +78,11 @@ class Check(OfProblems):
     )
     used: pl.DataFrame = table(
         "One row per rater: its metadata.",
-        label("rater", "its name"),
+        label("rater", "name of the rater"),
         label("kind", "human or metric"),
         flag("higher_is_better", "whether a higher score is better"),
         score("lowest", "lowest possible score, as declared"),
-        score("highest", "the highest"),
+        score("highest", "highest possible score, as declared"),
         score("cost", "cost per output, as declared"),
         label("cost_unit", "unit of the cost"),
         share("truncated", "outputs of which only a part fitted into its input"),
@@ -147,8 +147,10 @@ def check(
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """One aspect: whether metrics are `compared` with annotators, and the problems if not; `comparable` is False where
-    annotators rate on different scales."""
+    """One aspect: whether metrics are `compared` with annotators, else the problems.
+
+    `comparable` is False if annotators rate on different scales.
+    """
 
     comparison: RaterComparison
     compared: bool
@@ -171,7 +173,7 @@ class _Examined:
 
 def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     several, why = len(chosen.systems) > 1, ""
-    if chosen.labels:  # which `rates` examines, output by output
+    if chosen.labels:  # labels are examined output by output, by `rates`
         comparison = all_raters(chosen, aspect, setting)
         return _Examined(comparison=comparison, compared=False, comparable=True, notes=chosen.notes, problems=())
     if chosen.humans and chosen.metrics and several:

@@ -1,4 +1,4 @@
-"""Systems that are the reference, and systems that are equal to another one."""
+"""Systems that equal the reference, and systems that equal another system."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 FEWEST_ITEMS = 20
-"""Items of a system below which equal scores or texts may be chance."""
+"""Fewest items of a system; with fewer, equal scores or texts may be chance."""
 ROUNDING = 1e-6
-"""Of the range of a metric: scores that differ by less are equal."""
+"""Scores that differ by less than this fraction of the metric's range count as equal."""
 ELSEWHERE = 0.05
-"""Proportion of the outputs of other systems that may be equal to a reference, or reach the maximum of a metric."""
+"""Largest proportion of the other systems' outputs that equal a reference or reach the maximum of a metric."""
 FEWEST_VALUES = 20
-"""Different scores of a metric below which a good system may reach the maximum on all items."""
+"""Fewest different scores of a metric; with fewer, a good system may reach the maximum on all items."""
 COMMON_TIES = 0.75
-"""A system and the others have at most this proportion of equal scores, or the scores depend on the items alone."""
+"""Largest proportion of equal scores with other systems; above it, scores depend on the item alone."""
 DISTINCT = 0.25
-"""Different scores for each item at least, or equal ones may be chance."""
+"""Fewest different scores per item; with fewer, equal scores may be chance."""
 FEWEST_DISTINCT = 5
 
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
-    """Systems that are the reference of metrics, and systems with the same outputs."""
+    """Systems that equal the references, and systems with the same outputs as another one."""
     by_metric: dict[str, list[str]] = {}
     scores = _metric_scores(chosen)
     for system, metric in _at_maximum(scores):
@@ -47,7 +47,7 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
 
 
 def _texts(chosen: Study) -> pl.DataFrame:
-    """The outputs of the systems that are compared; of texts that nobody has rated all."""
+    """The outputs of the compared systems; all outputs of a study without ratings."""
     assert chosen.outputs is not None
     texts = chosen.outputs.texts
     return texts.filter(pl.col("system").is_in(list(chosen.systems))) if chosen.raters.frame.height else texts
@@ -62,8 +62,10 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
 
 
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    """System and metric that gives it, and hardly any other output, its highest score on all items; of systems that
-    have the lowest score on all items by as many metrics, none: their outputs are empty or broken."""
+    """Systems with the highest score of a metric on all items, while hardly any other output has it, and the metric.
+
+    Systems that have the lowest score on all items by as many metrics are excluded: their outputs are empty or broken.
+    """
     highest = _at_an_end(scores)
     lowest = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest else []
     often = [Counter(system for system, _ in pairs) for pairs in (highest, lowest)]
@@ -85,7 +87,7 @@ def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def _equal_to_reference(chosen: Study) -> dict[str, int]:
-    """System to the number of its items whose output is a reference: all of them, where this is rare elsewhere."""
+    """Number of items of systems whose outputs all equal a reference, if this is rare for other systems."""
     if chosen.outputs is None:
         return {}
     sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
@@ -100,8 +102,8 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
 
 
 def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
-    """Sets of systems with equal texts, or with equal scores by a metric or by all annotators, on all items, to what
-    says so."""
+    """Sets of systems with equal texts, or equal scores by a metric or by all annotators, on all items, with the
+    evidence."""
     human = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
     people = chosen.ratings.frame.filter(human).with_columns(by=pl.lit("all annotators"))
     parts = [
@@ -122,7 +124,7 @@ def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ..
 
 
 def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Sets of systems with the same `score` on the same items, unless systems tie often."""
+    """Sets of systems with the same `score` on the same items, unless systems often tie."""
     whole = rows.group_by("system", maintain_order=True).agg(
         own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )

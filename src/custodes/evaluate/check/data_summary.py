@@ -1,4 +1,4 @@
-"""Data summary of one aspect: who rated what, how much of it, and how often it ties."""
+"""Data summary of one aspect: raters, numbers of ratings and tie rates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from custodes.evaluate.rater_comparison import RaterComparison
 
 
 def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, float | None]:
-    """Proportion of comparisons that people together ('human') and each metric tie; None without any.
+    """Tie rates of the combined annotators ('human') and of each metric; None without comparisons.
 
-    Annotators who are not `comparable`, since their scales differ, have no common preference.
+    Annotators who are not `comparable`, because their scales differ, have no combined preference.
     """
     rates: dict[str, float | None] = {}
     for rater, name in enumerate(comparison.preferences.raters):
@@ -27,7 +27,7 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
 
 
 def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
-    """One row per person and per metric."""
+    """One row per annotator and per metric."""
     ours = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
     rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
@@ -64,7 +64,7 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
 def summary_of(
     comparison: RaterComparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
 ) -> dict[str, Any]:
-    """The row of this aspect, from those of its raters."""
+    """The summary row of the aspect, from the rows of its raters."""
     missing, n = int(raters["missing"].sum()), len(raters["rater"])
     cells = len(comparison.items) * len(comparison.systems) * n
     return {

@@ -1,4 +1,4 @@
-"""What would fool somebody, as a row, as a table, and as the answer of whatever looks for it."""
+"""Problems found by checks: a row, the table, and the base class of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.answers.views import parts, titled
 
 
 class Problem(NamedTuple):
-    """A row of the table of problems."""
+    """A row of the table `problems`."""
 
     severity: Literal["error", "warning", "info"]
     rule: str
@@ -28,7 +28,7 @@ def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
 
 
 def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
-    """The problems, those that differ only in the aspect as one row with all these aspects."""
+    """The problems; those that differ only in the aspect are one row with all their aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
     joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
@@ -59,15 +59,15 @@ def problem_table(doc: str, *, page: str) -> Any:
 
 
 class OfProblems(Result):
-    """A result whose table `problems` says what is wrong."""
+    """A result with a table `problems`."""
 
     problems: pl.DataFrame
 
     def told(self) -> Iterator[str]:
-        """Only that there is none: `problems` holds the notes."""
+        """One line if there are no problems; `problems` holds the notes."""
         return iter(() if self.problems.height else ("no problems found",))
 
     @property
     def status(self) -> int:
-        """1 with warnings or errors."""
+        """Exit status: 1 with warnings or errors, else 0."""
         return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))

@@ -1,4 +1,4 @@
-"""What people could not judge: whether refusals leave out a side."""
+"""Comparisons that annotators could not judge: whether refusals depend on the system."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 MOST = 0.05
-"""A larger share of a pair can turn its decision."""
+"""Largest proportion of refusals of a pair that cannot change its decision."""
 LEVEL = 0.05
 ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b": pl.String, "refused": pl.Boolean}
-"""A row per question that a person was asked; `system_b` null where one output was rated."""
+"""Columns of one row per question asked; `system_b` is null where one output was rated."""
 
 
 def asked_of(study: Study) -> pl.DataFrame:
-    """What the people of a study were asked to compare, second opinions too, and whether they said why they could not
-    (`ASKED`); no row where nobody ever said that."""
+    """Comparisons that annotators were asked to judge, with second opinions, and the reasons of refusals (`ASKED`).
+
+    Empty without any refusal.
+    """
     names = [name for name in ASKED if name != "refused"]
     both = (study.preferences, study.second)
     lost = [preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in both]
@@ -35,10 +37,10 @@ def asked_of(study: Study) -> pl.DataFrame:
 
 
 def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
-    """Pairs of which more than `MOST` was refused, and systems that are refused more often than others beyond chance.
+    """Pairs with more than `MOST` refused, and systems that are refused significantly more often than others.
 
-    The test is within people, who differ in how often they refuse (Cochran 1954, Mantel and Haenszel 1959), of all
-    systems together at `LEVEL` (Bonferroni).
+    The test is stratified by annotator, since refusal rates differ (Cochran 1954, Mantel and Haenszel 1959), with
+    Bonferroni correction over systems at `LEVEL`.
     """
     if not questions["refused"].any():
         return
@@ -61,7 +63,7 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
 
 
 def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """By pair or system, `of`: the number refused, the number asked and the rate, the highest first."""
+    """Number refused, number asked and rate by pair or system (column `of`), the highest rate first."""
     counts = questions.group_by(by, maintain_order=True).agg(
         pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
     )
@@ -72,8 +74,10 @@ def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _p_value(questions: pl.DataFrame, system: str) -> float | None:
-    """Probability of so many refusals of a system or more, if each person refused whatever came; None: nobody who
-    refused some was asked about both this system and others."""
+    """P-value of the number of refusals of a system if refusals of each annotator do not depend on the system.
+
+    None if no annotator with refusals was asked about both this system and others.
+    """
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
     by_person = (
         questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))

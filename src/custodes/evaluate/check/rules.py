@@ -1,4 +1,4 @@
-"""Every rule of `check`: its severity and its sentence, in one table."""
+"""Severity and message of every rule of `check`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from custodes.data.study import POOLED, REPEATED, TASTES
 from custodes.evaluate.check.problems import Problem
 
 TRUNCATED = "truncated"
-"""The rule on scores of texts that were cut, and the note of a metric that made such scores."""
+"""The rule on scores of truncated texts, which is also the note of a metric with such scores."""
 SILENT = "people-without-scores"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
-"""Notes of an aspect that are warnings."""
+"""Notes on an aspect that are warnings."""
 WARNED = (
     *(POOLED, REPEATED, TASTES, "unused-people", "place-or-column", "item-in-each-row", "graded-preference"),
     *("unused-order", SILENT, HALF, UNLIKE, UNTOLD, INCOMPLETE, TRUNCATED, STOPPED),
 )
-"""Notes of a study that are warnings, since they may reverse a number or leave a side empty; all others are infos."""
+"""Notes on a study that are warnings, since they may reverse a conclusion or bias a comparison; others are infos."""
 SIDED = ("one-sided-people", "sides")
-"""Sides of a pair are compared and not systems: by the human ratings, or as the format of the data declares."""
+"""Rules on pairs whose sides (chosen, rejected) are compared instead of systems."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),
@@ -135,7 +135,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
 
 
 def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
-    """A problem by the sentence of its rule.
+    """A problem with the message of its rule.
 
     >>> problem("beyond-declared", ["judge"], raters="judge (12%)").severity
     'warning'

@@ -1,4 +1,4 @@
-"""Rules of a whole study, of annotators or metrics alone too."""
+"""Rules for a whole study, also for annotators or metrics alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from custodes.evaluate.rates.notes import WARNINGS
 from custodes.evaluate.rates.rates import rates
 
 ROUNDING = 1e-9
-"""Relative size of a difference that is rounding."""
+"""Relative difference below which two numbers are equal up to rounding."""
 
 
 def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
-    """The problems of all aspects together; names are compared with those that were not chosen too."""
+    """Problems of the study over all aspects; names are also compared with those that were not selected."""
     rules = {note.rule for note in notes}
     texts = texts_alone(study)
     if texts is not None:
@@ -52,12 +52,12 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     yield from refusals(asked_of(chosen))
     yield from _raters(chosen, rules)
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "people-as-metrics"):  # which are problems of their own
+        if note.rule not in (*SERIOUS_NOTES, "people-as-metrics"):  # these have rules of their own
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
 def _beyond_declared(study: Study) -> Iterator[Problem]:
-    """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
+    """Raters with many scores outside the range declared in the raters file, which may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
     within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
     bounded = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
@@ -68,7 +68,7 @@ def _beyond_declared(study: Study) -> Iterator[Problem]:
 
 
 def _missing_codes(study: Study) -> Iterator[Problem]:
-    """Raters with a value far from all their others, which may stand for none."""
+    """Raters with a value far from all their other scores, which may be a code for missing."""
     codes = {
         str(rater): f"{rater}{label_of(str(aspect))}: {code}"
         for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
@@ -79,8 +79,7 @@ def _missing_codes(study: Study) -> Iterator[Problem]:
 
 
 def _orders(study: Study) -> Iterator[Problem]:
-    """Judges whose presentation order cannot be told from the pair, and comparisons with one of two orders, of which
-    nothing says that the other was asked."""
+    """Judges whose presentation order is confounded with the pair, and comparisons seen in one of two orders only."""
     judges, pair = study.metrics, ["rater", "system_a", "system_b"]
     rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
     half = study.preferences.half()
@@ -98,7 +97,7 @@ def _orders(study: Study) -> Iterator[Problem]:
 
 
 def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
-    """Raters of one signature under several names, and scores of texts that were cut."""
+    """Raters with the same signature under several names, and scores of truncated texts."""
     frame = study.raters.frame
     same = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
     for names in same.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
@@ -118,11 +117,11 @@ def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
 
 
 Finding = tuple[str, str, Sequence[str]]
-"""A rule, what was found, and names."""
+"""Rule, count or message, and names."""
 
 
 def named_alike(study: Study) -> Iterator[Finding]:
-    """Systems, raters and aspects that a reader would take for one, and that are counted as two."""
+    """Systems, raters and aspects with labels that look equal but count as different."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for what, names in labels.items():
         sets = confusable(names)
@@ -133,7 +132,7 @@ def named_alike(study: Study) -> Iterator[Finding]:
 
 
 def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
-    """Metrics that are named as people are."""
+    """Metrics with names that look like those of annotators."""
     kinds = study.raters.kind
     open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
     beside = beside_people(open_, [name for name in kinds if name not in metrics])

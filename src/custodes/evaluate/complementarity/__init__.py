@@ -1,1 +1,1 @@
-"""How alike the judges are, and the parts of that question."""
+"""Similarity of raters."""

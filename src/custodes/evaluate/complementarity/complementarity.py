@@ -1,4 +1,4 @@
-"""How alike are the judges: do ten metrics say ten things or one?"""
+"""Similarity of the rankings of metrics and annotators: are many metrics redundant?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from custodes.stats import intervals, ordination, rank_distance
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
-"""With more rows than many, a table of raters shows people and so many metrics, those closest to people."""
+"""Number of metrics, the closest to annotators, that a long table of raters displays."""
 
 GAPS = {
     "kinds_a": ["human-metric", "human-metric", "metric-metric"],
@@ -41,7 +41,7 @@ GAPS = {
 
 
 def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
-    """The rows of a table that matter most, where it is long."""
+    """The most relevant rows of a long table."""
 
     def excerpt(answer: Complementarity) -> pl.DataFrame:
         frame = answer.to_frame(name)
@@ -53,7 +53,7 @@ def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
 
 
 def _rater(end: str = "") -> tuple[Column, Column]:
-    """Who a rater is: see `labelled`."""
+    """Columns that identify a rater: see `labelled`."""
     return (
         label(f"rater{end}", "a rater: a metric, or an aspect of the annotators", f"Rater {end[1:]}".strip()),
         label(f"kind{end}", "`human` or `metric`"),
@@ -62,7 +62,7 @@ def _rater(end: str = "") -> tuple[Column, Column]:
 
 @result
 class Complementarity(Result):
-    """How differently people and metrics rank. See `complementarity`."""
+    """Distances between the rankings of annotators and metrics. See `complementarity`."""
 
     BY, PICTURE = "", "complementarity_averages"
 
@@ -87,7 +87,7 @@ class Complementarity(Result):
     gaps: pl.DataFrame = table(
         "Differences between averages, with intervals.",
         label("kinds_a", "a row of `averages`"),
-        label("kinds_b", "another one"),
+        label("kinds_b", "another row of `averages`"),
         score("difference", "average of kinds_a minus that of kinds_b, from the same resamples", interval=True),
     )
     raters: pl.DataFrame = table(
@@ -153,8 +153,8 @@ class Complementarity(Result):
         rows=_closest("clusters"),
     )
     left_out: pl.DataFrame = table(
-        "Not among the judges.",
-        label("rater", "who was selected and is excluded, or excluded from components and clusters", "Left out"),
+        "Raters that are excluded, and why.",
+        label("rater", "a selected rater that is excluded, at least from components and clusters", "Left out"),
         label("reason", "why", "Why"),
     )
 
@@ -212,7 +212,7 @@ def complementarity(
     if not defined.any():
         raise InputError(f"{study.name}: no two raters rank two common outputs; select raters that are not constant")
     with one_blas_thread():
-        # A generator of its own: estimates do not depend on the number of resamples.
+        # A separate generator: estimates do not depend on the number of resamples.
         space = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
     more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
     summary = Complementarity.declared()["summary"].schema
@@ -245,7 +245,7 @@ def complementarity(
 
 
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
-    """The place of each rater in a heat map, like beside like."""
+    """Position of each rater in a heat map, similar raters adjacent."""
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
@@ -270,7 +270,7 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
 
 
 def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
-    """What the tables do not say, or do not say for sure."""
+    """Notes on values that are missing or uncertain."""
     who, n_units = rankings.who, rankings.values.shape[1]
     both = who.varies[rankings.pairs].all(axis=0)
     lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
@@ -308,7 +308,7 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
 
 
 def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
-    """Whether human-human says more than how people agree."""
+    """Notes on pairs of kinds that mix agreement between annotators with differences between aspects."""
     who, humans = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (

@@ -1,4 +1,4 @@
-"""Distances between the rankings of all raters, in every resample."""
+"""Distances between the rankings of all raters in every resample."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ Level = Literal["system", "utterance"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS = ("human-human", "human-metric", "metric-metric")
 KEPT = 50
-"""Resamples whose distances are kept pair by pair, for the stability of communities."""
+"""Resamples for which the distances of every pair are stored, for the stability of communities."""
 
 BLOCK = 2_000_000
-"""Distances or influences held at a time."""
+"""Distances or influences in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rankings:
-    """What the judges rank: at level 'system' the systems (things) within each item (unit), at level 'utterance' the
-    items within each system. Who ranks nothing there counts as constant."""
+    """The rankings of the raters.
+
+    At level 'system' the systems (things) are ranked within each item (unit), at level 'utterance' the items within
+    each system. A rater without any ranking counts as constant.
+    """
 
     who: RaterScores
     level: Level
 
     @classmethod
     def of(cls, who: RaterScores, level: Level) -> Rankings:
-        """The rankings of those who tell things of a unit apart."""
+        """The rankings of the raters that do not rate all things of every unit equally."""
         rankings = cls(who=who, level=level)
         rated = np.isfinite(rankings.values)
         low, high = (np.where(rated, rankings.values, end) for end in (np.inf, -np.inf))
@@ -77,21 +80,21 @@ class Rankings:
 
     @property
     def unit(self) -> str:
-        """What is ranked within."""
+        """Name of the unit within which things are ranked."""
         return "item" if self.level == "system" else "system"
 
     @property
     def thing(self) -> str:
-        """What is ranked."""
+        """Name of the ranked things."""
         return "system" if self.level == "system" else "item"
 
     def blocks(self, draws: int) -> list[slice]:
-        """Pairs, so many at a time as memory allows with so many draws of each."""
+        """Blocks of pairs that fit memory, for this number of resamples."""
         step = max(1, BLOCK // max(*self.values.shape[1:], draws))
         return [slice(start, start + step) for start in range(0, len(self.kind), step)]
 
     def mean(self, distances: Floats, times: Floats) -> Floats:
-        """(pairs, units) -> (1 + B, pairs): over the items, how often each cluster is there, or over the systems."""
+        """(1 + B, pairs): weighted means of distances (pairs, units), by weights of clusters or of systems."""
         design, n = self.who.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
@@ -106,8 +109,12 @@ class Rankings:
 
 @dataclass(frozen=True, kw_only=True)
 class Distances:
-    """Draws, row 0 the estimate: `kinds` (1 + B, 3) averages, `raters` (1 + B, raters, 2) averages with people and with
-    metrics, `kept` (1 + resamples kept, pairs); `columns` has the means of all pairs, and `n` rankings behind each."""
+    """Values in every resample, row 0 the estimate.
+
+    `kinds` (1 + B, 3) are averages by kind of pair, `raters` (1 + B, raters, 2) the averages of each rater with
+    annotators and with metrics, and `kept` (1 + some resamples, pairs) the distances of pairs. `columns` has the mean
+    of each pair, and `n` the number of rankings behind it.
+    """
 
     columns: dict[str, NDArray[Any]]
     kinds: Floats
@@ -118,7 +125,8 @@ class Distances:
     def of(
         cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
     ) -> Distances:
-        """Of every two raters; `times` (1 + B, clusters) says how often each cluster of items is there."""
+        """Distances of all pairs of raters; `times` (1 + B, clusters) are bootstrap weights of the clusters of
+        items."""
         columns, samples, n_units = [], [], rankings.who.design.n_units
         n, (first, second) = len(rankings.values), rankings.pairs
         human = np.array(rankings.who.kinds) != METRIC
@@ -152,7 +160,7 @@ def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Flo
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
-    """(..., pairs) -> (2, ..., groups): the sum of what is defined in each group, by all groupings, and how many."""
+    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group, by all groupings."""
     defined = np.isfinite(values)
     both = np.stack([np.where(defined, values, 0.0), defined])
     return np.asarray(sum(bootstrap.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))

@@ -1,4 +1,4 @@
-"""The space that raters span: its effective dimension, a map of it, and who belongs together."""
+"""Principal components of the raters' ranks: effective dimension, map and communities."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from custodes.stats import communities, intervals, ordination, ranks
 from custodes.stats.arrays import Floats
 
 SHARE = 0.8
-"""The effective dimension is the number of components that explain so much of the variance (paper, appendix B.1)."""
+"""The effective dimension is the number of components that explain this proportion of the variance (Appendix B.1)."""
 
 RESAMPLES = 200
 NULL_DRAWS = 200
 EMPTY = 1e-9
 FEWEST = 4
-"""Raters that a map or communities take."""
+"""Fewest raters of a map or of communities."""
 
 FEWEST_THINGS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Structure:
-    """The columns of the `tables` about the space of raters, those of its `summary` (none where nothing is known), who
-    has no place in it, and what to know about it."""
+    """Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters
+    left out with the reason, and notes."""
 
     tables: dict[str, dict[str, Any]]
     summary: dict[str, Any]
@@ -42,9 +42,9 @@ class Structure:
 def structure(
     rankings: Rankings, distances: Distances, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
-    """Components and communities; `times` (1 + B, clusters) says how often each cluster of items is there."""
+    """Components and communities; `times` (1 + B, clusters) are bootstrap weights of the clusters of items."""
     who, space = rankings.who, _space(rankings, times)
-    linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # at a distance of somebody
+    linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
     result = Structure(
         tables={},
@@ -64,7 +64,7 @@ def structure(
     )
     if len(space.kept) > 1:
         explained = ordination.explained_variance(space.points, column_weights=space.column_weights)
-        by_name = np.argsort([who.names[i] for i in space.kept])  # draws do not depend on the order of raters
+        by_name = np.argsort([who.names[i] for i in space.kept])  # resamples do not depend on the order of raters
         null = ordination.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
         result.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
         result.summary.update(
@@ -85,8 +85,9 @@ def structure(
         result.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, unconnected = _similarity(rankings, distances, linked)
-        unlike = f"{unconnected} pairs of raters ranked nothing in common; for the clusters they are as similar as the"
-        unlike += " average"
+        unlike = (
+            f"{unconnected} pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
+        )
         result.notes.extend(noted(("unconnected-raters", unconnected, unlike)))
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
@@ -102,8 +103,11 @@ def structure(
 
 @dataclass(frozen=True, kw_only=True)
 class _Space:
-    """Raters `kept` as `points` (B, raters, things) without a gap, and those who have `gaps`; how many things these are
-    not about (`partial`); `column_weights` (B, things) where things, and not rankings, are resampled."""
+    """Raters `kept` as `points` (B, raters, things) without gaps, and raters with `gaps`.
+
+    `partial` is the number of things left out; `column_weights` (B, things) are weights if things are resampled instead
+    of rankings.
+    """
 
     kept: NDArray[np.intp]
     gaps: NDArray[np.intp]
@@ -113,7 +117,7 @@ class _Space:
 
 
 def _space(rankings: Rankings, times: Floats) -> _Space:
-    """On the things that every rater ranked; where they are too few, of the raters that ranked every thing."""
+    """The space of the things that every rater ranked; if these are too few, of the raters that ranked every thing."""
     varies, design = np.flatnonzero(rankings.who.varies), rankings.who.design
     values = rankings.values[varies]
     drawn = times[: 1 + RESAMPLES, design.units] * design.weights
@@ -125,8 +129,8 @@ def _space(rankings: Rankings, times: Floats) -> _Space:
         points = ranks.representation(values[:, :, shared], weights=weights)
     else:
         shared[:] = True
-    whole = np.isfinite(points[0]).all(axis=1)  # a ranking may now be of one thing only, and say nothing
-    # A thing can be missing from a resample of a study with gaps; such draws are left out of the intervals.
+    whole = np.isfinite(points[0]).all(axis=1)  # a ranking of one thing is not a ranking
+    # A study with gaps can lose a thing in a resample; such resamples are left out of the intervals.
     usable = np.isfinite(points[:, whole]).all(axis=(1, 2))
     return _Space(
         kept=varies[whole],
@@ -138,7 +142,7 @@ def _space(rankings: Rankings, times: Floats) -> _Space:
 
 
 def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.intp]) -> tuple[Floats, int]:
-    """One minus distance (B, linked, linked), and how many pairs have none: they are as similar as pairs on average."""
+    """One minus distance (B, linked, linked), and the number of undefined pairs, which get the average similarity."""
     defined = np.isfinite(distances.kept)
     n = defined.sum(axis=1, keepdims=True)
     mean = np.where(defined, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
@@ -147,12 +151,12 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
 
 
 def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
-    """The columns that say who a rater is, with `end` behind their names."""
+    """The columns that identify raters, with `end` appended to their names."""
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 
 
 def _component_columns(explained: Floats, null: Floats, confidence: float, clusters: int) -> dict[str, Any]:
-    # Sums of ranks add up to one number, so the last component may be empty.
+    # Sums of ranks have a constant total, so the last component may be empty.
     explained, null = (shares[:, explained[0] > EMPTY] for shares in (explained, null.mean(axis=0, keepdims=True)))
     return {
         "component": np.arange(1, explained.shape[1] + 1),

@@ -1,1 +1,1 @@
-"""A judge examined."""
+"""Consistency and biases of judges."""

@@ -1,4 +1,4 @@
-"""What several judges are worth together: how alike they err, and what a majority of which of them gains."""
+"""Committees of judges: correlation of their errors, and accuracy of majority votes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from custodes.stats.judging.committee import (
 FOLDS = 5
 MOST_JUDGES = 60
 FEWEST = 12
-"""Clusters that all judges and people share, below which nothing is chosen."""
+"""Fewest clusters rated by all judges and annotators for selecting a panel."""
 MOST_LEFT_OUT = 0.5
-"""A judge with less than this share of the comparisons of the one with most is left out."""
+"""Judges with less than this proportion of the comparisons of the judge with most are left out."""
 
 EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
@@ -35,7 +35,7 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 def committee_columns(
     study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of `committee` and of `panels`; empty without people; with one judge there is no committee."""
+    """The columns of `committee` and of `panels`; empty without human ratings; no committee with one judge."""
     decided = part.people != ABSENT
     metrics = part.of_kind("metric")
     rated = {r: int((decided & (part.signs[r] != ABSENT)).sum()) for r in metrics}
@@ -55,11 +55,11 @@ def committee_columns(
 def _alike(
     part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
 ) -> dict[str, Any]:
-    """How alike the judges err, and how many they amount to."""
+    """Correlation of the judges' errors, and the effective number of judges."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
     columns = with_interval("error_correlation", correlation, bounds=intervals.CORRELATION, **ends)
-    # The more alike, the fewer.
+    # A higher correlation means fewer effective judges, so the bounds are exchanged.
     columns |= {
         "effective_judges": effective_size(len(judges), columns["error_correlation"]),
         "effective_judges_low": effective_size(len(judges), columns["error_correlation_high"]),
@@ -73,7 +73,7 @@ def _alike(
 def _panels(
     study: Study, part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
 ) -> dict[str, Any]:
-    """What all judges, the best of them, and each alone decide; of one judge, itself."""
+    """Accuracy of the majority of all judges, of the selected panels, and of each judge."""
     verdicts, people, unit = part.signs[judges][:, used], part.people[used], part.unit[used]
     right, names = correct(verdicts, people), [part.raters[r] for r in judges]
     members: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
@@ -88,7 +88,7 @@ def _panels(
         values = np.stack([every, subset, single, *right])
     accuracy = mean_of(values, units=unit, weights=times)
     gain = mean_of(values - single, units=unit, weights=times).round(12)
-    gain[:, [label == BEST for label in labels]] = np.nan  # against itself
+    gain[:, [label == BEST for label in labels]] = np.nan  # difference to itself
     one, each, cost, counted = _one_verdict(study, part, judges, used)
     spent = [
         sum(cost[j] * each[j] for j in panel) if len({counted[j] for j in panel}) == 1 else np.nan for panel in members
@@ -107,7 +107,7 @@ def _panels(
 
 
 def _folds(unit: Ints) -> Ints:
-    """(n,): whole clusters, dealt in turn."""
+    """(n,): the fold of each comparison; clusters are kept whole."""
     _, place = np.unique(unit, return_inverse=True)
     return place % FOLDS
 
@@ -115,10 +115,9 @@ def _folds(unit: Ints) -> Ints:
 def _one_verdict(
     study: Study, part: RaterPreferences, judges: list[int], used: Bools
 ) -> tuple[Floats, Floats, Floats, list[str | None]]:
-    """(judges,): how often one verdict alone, in one order, is right; how many a comparison took; what one costs, and
-    in which unit.
+    """(judges,): accuracy of a single verdict, verdicts per comparison, cost of a verdict, and its unit.
 
-    NaN where a judge gave scores or one verdict a comparison, and where no cost is said.
+    NaN if a judge gave scores or one verdict per comparison, and without a cost.
     """
     n_pairs = max(1, len(part.design.pairs))
     key = part.item[used] * n_pairs + part.pair[used]
@@ -130,7 +129,7 @@ def _one_verdict(
     means = {r: (m, n) for r, m, n in by.group_by("rater").agg(pl.col("right").mean(), pl.col("n").mean()).iter_rows()}
     values = [means.get(r, (np.nan, np.nan)) for r in judges]
     one = np.array([right if n > 1 else np.nan for right, n in values])
-    # A score is of one output, and a comparison needs two.
+    # Scores are excluded: each is of one output, and a comparison needs two.
     each = np.array([2.0 if np.isnan(n) else n for _, n in values])
     raters = study.raters.only([part.raters[r] for r in judges]).frame
     cost = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Are the chances that a judge gives its verdicts those with which people say the same?"""
+"""Calibration of the judges' outcome probabilities against human verdicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from custodes.stats.judging.calibration import (
 from custodes.stats.ratios import ratio
 
 FEWEST = 12
-"""Clusters with chances and people's verdicts below which nothing is tested."""
+"""Fewest clusters with probabilities and human verdicts for a test."""
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
 POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)
@@ -38,7 +38,8 @@ LARGEST_BRIER = (0.0, 2.0)
 def confidence_columns(
     study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
-    """The columns of `confidence` and of `reliability`, and the test of each rater who gave chances beside people."""
+    """The columns of `confidence` and of `reliability`, and the test of each rater with probabilities and human
+    verdicts."""
     rows = _forecasts(study, part, setting)
     results: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
@@ -73,11 +74,13 @@ def confidence_columns(
 
 
 def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
-    """A row per verdict with chances, of comparisons that people judged, too, and that have chances wherever they have
-    a verdict: its chances, `order`, `people`, `unit` and `comparison`, in the order of `rater`.
+    """A row per verdict with probabilities, for comparisons with a human verdict and with probabilities of all
+    verdicts.
 
-    Each row is a forecast by itself: the mean of two that are right is less sure than what comes, and so are those that
-    agree. So only `orders='first'` leaves any out."""
+    Columns: the probabilities, `order`, `people`, `unit` and `comparison`, sorted by `rater`.
+
+    Each row is one forecast. Averages over verdicts are not used, as the mean of two calibrated forecasts is
+    under-confident, and verdicts that agree are selected. So only `orders='first'` leaves any out."""
     preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     first_alone = setting["orders"] == "first"
@@ -98,20 +101,20 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
 
 
 def _together(rows: pl.DataFrame) -> pl.DataFrame:
-    """A row per comparison of one rater: the mean of its chances over orders, of each over its repeats."""
+    """A row per comparison of one rater: probabilities averaged over repeats and then over orders."""
     key = ("comparison", "people", "unit")
     by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
     return by_order.group_by(key, maintain_order=True).agg(pl.col(CHANCES).mean())
 
 
 def _chances(rows: pl.DataFrame) -> Floats:
-    """(n, 3), of sum 1."""
+    """(n, 3): probabilities that sum to 1."""
     chances = rows.select(CHANCES).to_numpy()
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
 def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) -> dict[str, float]:
-    """Brier score, that of a constant forecast, and how much of the latter is saved."""
+    """Brier score, Brier score of a constant forecast, and Brier skill score."""
     chances, unit, outcome = _chances(rows), rows["unit"].to_numpy(), 1 - rows["people"].to_numpy().astype(np.int64)
     number = np.bincount(unit, minlength=n_units)
     still = np.broadcast_to(constant_forecast(outcome), chances.shape)
@@ -133,7 +136,7 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
 
 
 def _curve(name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float) -> dict[str, Any]:
-    """A row per bin."""
+    """Rows of the reliability curve, one per bin."""
     number = np.bincount(bins)
     share, low, high = share_by_bin(right, bins, units=unit, confidence=confidence)
     return {

@@ -1,4 +1,4 @@
-"""Can this judge be trusted: does it stay with its verdict, and what else than quality does it look at?"""
+"""Tests of LLM judges: position bias, repeatability, length bias, self-preference, failures and calibration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATER = label("rater", "a judge, a metric or an annotator")
 
 @result
 class Consistency(Result):
-    """What is wrong with each judge. See `consistency`."""
+    """Biases and consistency of each judge. See `consistency`."""
 
     PICTURE = "judge_faults"
 
@@ -418,7 +418,7 @@ def _answer(
 
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
-    """What the tables do not say."""
+    """Notes on what could not be examined."""
     alone = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
     rest = pl.col("n_one_order") - pl.col("n_half_answered")
     half, single = (

@@ -1,4 +1,4 @@
-"""What is claimed of each judge: every test of the study counts, so that few fair judges are accused of anything."""
+"""Findings about judges, with Holm adjustment over all tests of the study."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SAID = {
     FAILURES: ("fails unevenly", "fails unevenly"),
     CONFIDENCE: ("is overconfident", "is underconfident"),
 }
-"""Kind to what is said where the estimate is above 0, and below."""
+"""Finding of each kind for an estimate above 0, and below."""
 
 
 class Finding(NamedTuple):
-    """One test: of a rater, a kind, and a factor (an own system; what failures depend on)."""
+    """One test of a rater, by kind and factor (an own system; or what failures depend on)."""
 
     aspect: str
     rater: str
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 
 def finding_columns(findings: Sequence[Finding], *, alpha: float) -> dict[str, Any]:
-    """The columns of `findings` with their aspect, adjusted for all of them (Holm)."""
+    """The columns of `findings`, with p-values adjusted for all tests (Holm)."""
     if not findings:
         return {}
     adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")

@@ -1,4 +1,5 @@
-"""Does a judge prefer longer outputs: plainly, with people's preference held fixed, and beyond it?"""
+"""Length bias of judges: unadjusted, conditional on human preference, and adjusted for human preference and its
+noise."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ from custodes.stats.judging.length import (
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
-"""With more people, their verdicts on a comparison are dealt to so many slots: few share enough with one another."""
+"""With more annotators, the verdicts on a comparison are distributed over this many slots, as few annotators share
+enough comparisons."""
 
 FEWEST = 12
-"""Clusters with length and people's verdicts below which nothing is tested."""
+"""Fewest clusters with lengths and human verdicts for a test."""
 
 NO_PEOPLE = "no human ratings of which output is better"
 ONE_PERSON = "only one annotator, whose noise cannot be estimated; two or more are needed"
@@ -42,9 +44,9 @@ NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other
 def length_columns(
     part: RaterPreferences, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """The columns of `length`, and the test of every rater for what goes beyond human preference.
+    """The columns of `length`, and the test of every rater for a length effect beyond human preference.
 
-    Comparisons of a rater's own systems are left out: what it adds to these would pass for a taste for their length.
+    Comparisons of a rater's own systems are left out, since self-preference would be mistaken for a length effect.
     """
     people, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
@@ -80,12 +82,12 @@ def length_columns(
 
 
 def _points_of_margin(correlation: float) -> float:
-    """Points of margin of the longer output that a correlation behind verdicts makes."""
+    """Margin of the longer output, in points, that corresponds to a correlation of latent preferences."""
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
 def _longer(signs: Signs, length: Floats) -> Floats:
-    """1 where the longer output won, 1/2 for a tie; of outputs that differ."""
+    """1 if the longer output won, 1/2 for a tie; for outputs of different lengths."""
     differ = length != 0
     return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
 
@@ -107,7 +109,7 @@ def _beyond(
 
 
 def _slots(people: Signs, rng: np.random.Generator) -> Signs:
-    """Few people as they are; of many, each comparison's verdicts in random order in so many rows."""
+    """Verdicts by annotator if there are few, else each comparison's verdicts in random order in a few slots."""
     if len(people) <= MOST_SLOTS:
         return people
     key = np.where(people != ABSENT, rng.random(people.shape), 2.0)

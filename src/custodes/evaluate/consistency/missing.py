@@ -1,4 +1,4 @@
-"""What was asked and not answered, and how often a judge ties: by reason, system, order and length."""
+"""Failures (empty and unreadable verdicts) and ties of judges: by reason, system, order and length."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
 TENTHS = 10
 MOST_FEATURES = 50_000_000
-"""Systems x verdicts beyond which the spread of failures is shown and not tested: it would take gigabytes."""
+"""Largest systems x verdicts for a test of failures; more would take gigabytes, so only rates are given."""
 NAMES = {1: "ab", -1: "ba"}
 
 
 def missing_columns(
     part: RaterPreferences, times: Floats, confidence: float, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """The columns of `missing`; of raters with verdicts."""
+    """The columns of `missing`, for raters with verdicts."""
     blocks: list[dict[str, Any]] = []
     generators = labelled_generators(part.raters, rng)
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
@@ -39,7 +39,7 @@ def missing_columns(
 
 
 def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
-    """One test per rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
+    """One test per rater: the smallest p-value over systems, orders and lengths, adjusted for these three."""
     if not missing:
         return []
     frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
@@ -87,7 +87,7 @@ def _of_rater(
             continue
         inside = [members[k] for k in levels]
         p_value = np.nan if by in (ALL, REASON) else _p_value(by, failed, inside, tenth, unit, rng)
-        # A reason is a share of all that was asked, the others are what was asked of them.
+        # A reason has the rate among all queried verdicts, other factors among the queried verdicts of their level.
         of = [np.ones_like(failed)] * len(levels) if by == REASON else inside
         queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
         lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
@@ -111,7 +111,7 @@ def _of_rater(
 
 
 def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
-    """The reasons that the file gives, the most frequent first; nothing where it gives none."""
+    """The reasons given by the file, most frequent first; empty without reasons."""
     counts = rows.drop_nulls("why").group_by("why", maintain_order=True).len()
     reasons = counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
     if {*reasons} <= {EMPTY, UNREADABLE}:
@@ -120,7 +120,7 @@ def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
 
 
 def _tenths(words: Floats) -> Floats:
-    """In which tenth of its verdicts each lies by the words of both outputs, from 0; NaN unknown."""
+    """Tenth of each verdict by the words of both outputs, from 0; NaN if unknown."""
     has_text = np.isfinite(words)
     cuts = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
     return np.where(has_text, np.searchsorted(cuts, np.where(has_text, words, 0.0), side="left"), np.nan)
@@ -132,7 +132,7 @@ def _p_value(
     if failed.sum() < LEAST_FAILURES or len(inside) * failed.size > MOST_FEATURES:
         return np.nan
     usable = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
-    # The tenths are one trend, and of two orders one says all.
+    # Tenths are tested as one trend; with two orders, one of them determines the test.
     features = [tenth] if by == LENGTH else inside[:1] if by == ORDER else inside
     chosen = np.stack([feature[usable] for feature in features]).astype(np.float64)
     return uneven_p(failed[usable], chosen, units=unit[usable], draws=DRAWS, rng=rng)

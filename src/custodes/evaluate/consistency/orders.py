@@ -1,4 +1,4 @@
-"""Does a judge prefer what is shown first? The same comparison in both orders, or orders dealt at random."""
+"""Position bias, from comparisons in both orders, or in randomly assigned orders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = ["rater", "comparison"]
 def order_columns(
     study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
-    """The columns of `orders` and of `confusion`, and the test of the first slot of raters whose orders are known."""
+    """The columns of `orders` and of `confusion`, and the position test of raters with known orders."""
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdicts.is_empty():
         return {}, {}, []
@@ -75,7 +75,8 @@ def order_columns(
 
 
 def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
-    """(raters, units, 9): what the first system got shown first, by what it got shown second; run beside run."""
+    """(raters, units, 9): outcomes of the first system when shown first by its outcomes when shown second, paired by
+    run."""
     both = both_orders(verdicts)
     cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
     rater = np.searchsorted(raters, both["rater"].to_numpy())
@@ -83,14 +84,14 @@ def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
 
 
 def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Comparisons with verdicts in both orders, run beside run: `preference`, and `preference_ba` when turned."""
+    """Comparisons with verdicts in both orders, paired by run: `preference`, and `preference_ba` in swapped order."""
     columns = (*KEY, "run", "unit", "item", "preference")
     sides = [verdicts.filter(pl.col("order") == order).select(columns) for order in (1, -1)]
     return sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
 
 
 def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
-    """(raters, 2, units): wins of what was shown first, and of what was shown second."""
+    """(raters, 2, units): wins of the output shown first, and of the output shown second."""
     first = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
     rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
     decided = first != 0
@@ -99,9 +100,9 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
 
 
 def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
-    """The margin of the first slot: within comparisons shown in both orders, else within pairs of systems.
+    """The margin of the first position: within comparisons shown in both orders, else within pairs of systems.
 
-    Within a stratum the verdict is regressed on the order, so a pair that is mostly shown in one order does no harm.
+    Within a stratum the verdict is regressed on the order, so unbalanced orders of a pair do not bias the result.
     """
     both = pl.col("order").n_unique().over(KEY) > 1
     rows = verdicts.with_columns(
@@ -116,7 +117,7 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
     score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
     rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
     sums, sizes = (table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, size))
-    # The mean of a stratum is fitted to it: residuals are too small, but for comparisons, whose rows move together.
+    # Fitted means make residuals of a stratum too small (not those of comparisons, whose rows are in one cluster).
     number = rows["n"].to_numpy()
     lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
     plain, mended = (np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, lost))

@@ -1,4 +1,4 @@
-"""Verdicts of every rater under one aspect with their order and run, and one sign per rater and comparison."""
+"""Verdicts of every rater under one aspect, with order and run, and one preference per rater and comparison."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 OUTPUT = ["item", "system"]
 MOST_SIGNS = 500_000_000
-"""Signs (raters x comparisons, a byte each) above which a common machine would be full."""
+"""Most signs (raters x comparisons, one byte each), for the memory of a common machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterPreferences:
-    """One aspect; `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
+    """Verdicts and preferences of one aspect.
 
-    `asked`: a row per verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
-    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
-    `preference` (null: none) and `why` there is none; of raters with rows of this very aspect.
-
-    `signs` (raters, n), `people` together (n,), and `item`, `pair`, `unit`, `length` (log ratio of words, NaN unknown)
-    of comparisons (n,), of everybody who counts for this aspect; empty where only `asked` is of interest."""
+    `words` (items, systems) are numbers of words plus one (NaN: no text); empty without texts. `asked` has a row per
+    queried verdict, for raters with rows of this very aspect: positions of its rater, `item`, `pair` and `unit`,
+    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1: the second, 0: unknown),
+    `run`, `preference` (null: none) and `why` there is none. `signs` (raters, n) are preferences and `people` (n,)
+    those of the combined annotators. `item`, `pair`, `unit` and `length` (log ratio of words, NaN if unknown) describe
+    the comparisons (n,). They are empty where only `asked` is used.
+    """
 
     aspect: str
     design: Design
@@ -56,23 +57,23 @@ class RaterPreferences:
         read_only(self)
 
     def of_kind(self, kind: str) -> list[int]:
-        """The positions of people ('human') or metrics."""
+        """Positions of annotators ('human') or metrics."""
         return [r for r, value in enumerate(self.kinds) if value == kind]
 
     @property
     def n_units(self) -> int:
-        """How many clusters, or blocks of clusters, are resampled."""
+        """Number of clusters, or blocks of clusters, that are resampled."""
         return self.design.n_units
 
     def words_of(self, item: Ints, system: Ints) -> Floats:
-        """The words of outputs by their positions (n,); NaN unknown."""
+        """Numbers of words of outputs by their positions (n,); NaN if unknown."""
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
 def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
-    """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
+    """The material of every aspect of a selected study, and of rows without an aspect if other rows have one.
 
-    Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
+    Raises `InputError` without any verdict or scores of two outputs of one item.
     """
     aspects = list(study.aspects)
     verdicts = study.preferences
@@ -131,7 +132,7 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
-    """Verdicts by the scores of raters who scored outputs several times: one per run."""
+    """Verdicts derived from the scores of raters who scored outputs several times, one per run."""
     upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
     of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
     scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
@@ -143,7 +144,7 @@ def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _runs(scores: pl.DataFrame) -> pl.DataFrame:
-    """The scores of raters who gave them several times."""
+    """The scores of raters with repeated scores."""
     return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
 
 
@@ -163,9 +164,9 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
-    """With one sign a rater and comparison."""
+    """The material with one preference per rater and comparison."""
     queried = study.preferences.asked
-    # a study without ties of equal outputs shares its comparisons with other questions
+    # without ties of equal outputs, comparisons are shared with other questions
     unchanged = queried.frame.height == study.preferences.frame.height
     comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
     check_scales(study, comparison)
@@ -177,7 +178,7 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
             "memory; select fewer raters or systems"
         )
     joint = rows.joint(*range(len(rows.raters)))
-    place = np.lexsort((joint.pair, joint.item))  # random numbers are dealt item by item
+    place = np.lexsort((joint.pair, joint.item))  # random numbers are assigned in the order of items
     signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
     signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, place]
     items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
@@ -195,7 +196,8 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
 
 
 def _words(study: Study, design: Design) -> Floats:
-    """(items, systems): words of each output and one more, so that an empty one has a length; NaN without a text."""
+    """(items, systems): number of words of each output plus one, so that empty outputs have a log; NaN without a
+    text."""
     if study.outputs is None:
         return np.zeros((0, 0))
     words = np.full((len(design.items), len(design.systems)), np.nan)

@@ -1,4 +1,4 @@
-"""Agreement of a rater with itself: repeated verdicts in one order, and repeated labels of an output."""
+"""Repeatability of verdicts: noise within one order, compared with the effect of the order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS = ("won", "tied", "lost")
 
 
 def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
-    """The columns of `repeats`; of raters who gave two verdicts on one comparison in one order."""
+    """The columns of `repeats`, for raters with two verdicts on one comparison in one order."""
     within, counts = equal_runs(part)
     if within.is_empty():
         return {}
@@ -47,8 +47,10 @@ def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> 
 
 
 def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A row for each rater and comparison with several verdicts in one order: the proportion of `equal` pairs of them
-    and how many (`n`); and the verdicts of every comparison and order."""
+    """A row for each rater and comparison with several verdicts in one order, and the verdicts by comparison and order.
+
+    `equal` is the proportion of equal pairs of verdicts, `n` the number of pairs.
+    """
     counts = (
         part.asked.drop_nulls("preference")
         .group_by(*KEY, "item", "order")
@@ -60,7 +62,8 @@ def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
-    """(1 + B, raters): agreement of runs; agreement between orders, and that of runs where both orders were shown."""
+    """(1 + B, raters): agreement of runs, and for comparisons in both orders the agreement between orders and of
+    runs."""
     across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     equal, both = rows["equal"].to_numpy(), np.isfinite(across)
     unit = rows["unit"].to_numpy()
@@ -77,7 +80,7 @@ def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) 
 
 
 def label_columns(study: Study, part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
-    """The columns of `labels`."""
+    """The columns of `repeated_labels`."""
     rows = repeated_labels(study, part.aspect)
     if rows.is_empty():
         return {}

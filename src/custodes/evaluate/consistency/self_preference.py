@@ -1,4 +1,4 @@
-"""Self-preference: favoritism of a judge towards the systems that the raters table calls its own."""
+"""Self-preference: does a judge over-rate its own systems (column `own_system` of the raters table)?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POINTS = 100.0
 def self_preference(
     study: Study, chosen: Study, setting: Setting, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
-    """Aspect to every rater and own system of what is `chosen` of a study."""
+    """Findings by aspect, for every rater and own system in a selected study."""
     named = {
         rater: select_labels(patterns, study.systems, option="own_system", what="system")
         for rater, patterns in chosen.raters.own_systems.items()

@@ -1,4 +1,4 @@
-"""Consistency in slices of items: order, repeats, failures."""
+"""Consistency in slices of items: position, repeats and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAILED = "failure_rate"
 
 
 def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
-    """The ratios of every rater with data for them, as sums over items."""
+    """The ratios of every rater as sums over items."""
     labels, sums = list[tuple[str, str]](), list[np.ndarray]()
     n = len(part.design.items)
     for name, rows in _rows(study, part):
@@ -34,12 +34,12 @@ def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
 
 
 def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Rows of rater, item and `equal` (0 to 1) of each statistic."""
+    """Rows of rater, item and `equal` (0 to 1) for each statistic."""
     keys = ["rater", "item"]
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     both = both_orders(verdicts)
     yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
-    # Where each was shown first once, quality has no part in the rate.
+    # With both systems shown first equally often, the rate does not depend on quality.
     turned = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
     decided = turned.filter(pl.col("preference") != 0)
     yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))

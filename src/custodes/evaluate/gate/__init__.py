@@ -1,1 +1,1 @@
-"""Does a metric still agree with people, well enough and no worse than another?"""
+"""Pass or fail rules on the agreement of a metric with human ratings."""

@@ -1,4 +1,4 @@
-"""Does a metric still agree with people, well enough and no worse than another? With an exit status for scripts."""
+"""Tests of requirements on a metric, and of non-inferiority to another metric, with an exit status for scripts."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from custodes.stats.rates.posterior import Sampling
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
-"""The exit status of a gate of which this is the outcome; 2 is bad input."""
+"""Exit status by outcome; 2 is invalid input."""
 
 IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", UNTOLD: "skipped"}
-"""The element of JUnit XML for an outcome."""
+"""JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
-"""So many times as many items are worth naming."""
+"""Largest factor of additional items that is reported."""
 
 DIGITS = 3
-"""An end of an interval is not rounded onto a threshold, where two would often do."""
+"""Digits of interval bounds; with two, a bound would often be rounded onto a threshold."""
 
 
 def _lines(frame: pl.DataFrame) -> Iterator[View]:
-    """One line per rule, below what comes of all."""
+    """One line per rule, below the joint outcome."""
     rows = frame.to_dicts()
     yield View(
         title=told_of(frame),
@@ -57,20 +57,20 @@ def _lines(frame: pl.DataFrame) -> Iterator[View]:
 
 
 def outcome_of(frame: pl.DataFrame) -> str:
-    """Of all rules together: one that fails decides; else one of which nothing can be said."""
+    """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
     outcomes = set(frame["outcome"])
     return next(word for word in (FAILS, UNTOLD, HOLDS) if word in outcomes)
 
 
 def told_of(frame: pl.DataFrame) -> str:
-    """The outcome of all rules as a line."""
+    """One line with the joint outcome."""
     counts = Counter(frame["outcome"])
     parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
     return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
 
 
 def line_of(row: Mapping[str, Any]) -> str:
-    """What came of a rule, but for the outcome.
+    """The result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
     >>> line_of(row | {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
@@ -88,7 +88,7 @@ def line_of(row: Mapping[str, Any]) -> str:
 
 @result
 class Gate(Result):
-    """Whether a metric keeps the rules that it was given. See `gate`."""
+    """Whether a metric satisfies given rules. See `gate`."""
 
     PICTURE = "gate_rules"
 
@@ -118,7 +118,7 @@ class Gate(Result):
 
     @property
     def outcome(self) -> str:
-        """Of all rules: `fails` if one does, else `inconclusive` if one is, else `holds`."""
+        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`."""
         return outcome_of(self.rules)
 
     @property
@@ -127,15 +127,15 @@ class Gate(Result):
         return STATUS[self.outcome]
 
     def lines(self) -> Iterator[str]:
-        """Plain text, one rule a line."""
+        """Plain text, one line per rule."""
         return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
 
     @checked
     def to_junit(self, seconds: float = 0.0) -> str:
-        """JUnit XML as systems for continuous integration show it: a test case a rule.
+        """JUnit XML for continuous integration: one test case per rule.
 
-        A rule that fails is a failure. One of which nothing can be said is skipped: an error would count as a failure
-        there, and it is none. `seconds` is how long it took.
+        A rule that fails is a failure. An inconclusive rule is skipped, since continuous integration would treat an
+        error as a failure. `seconds` is the run time.
         """
         if not 0 <= seconds < np.inf:
             raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
@@ -305,7 +305,7 @@ def _on_labels(study: Study, rules: Sequence[GateRule], statistic: str | None) -
 
 
 def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
-    """The gate of rules on labels; intervals and p-values by Bonferroni over all tests."""
+    """The result for rules on labels; intervals and p-values with Bonferroni's correction over all tests."""
     tests = max(1, sum(test.defined for part in parts for test in part.tests))
     level = 1 - (1 - confidence) / tests
     rows = []
@@ -338,7 +338,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
 
 
 def _times(value: float, low: float, high: float, threshold: float) -> str:
-    """How many times as much data would decide a rule (widths shrink with the root); '' where too many."""
+    """How many times as much data would decide a rule (interval width ~ 1 / sqrt(n)); '' if too many."""
     away = value - threshold
     reach = value - low if away > 0 else high - value
     if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
@@ -349,10 +349,10 @@ def _times(value: float, low: float, high: float, threshold: float) -> str:
 def _shared_weights(
     comparisons: Sequence[RaterComparison], resamples: int, rng: np.random.Generator
 ) -> Callable[[RaterComparison], Floats]:
-    """Bootstrap weights of the clusters of a comparison: aspects share the draws of the clusters that they share.
+    """Bootstrap weights of the clusters of a comparison; aspects share the resamples of their common clusters.
 
-    So what two aspects have in common is the same in their resamples. Where an aspect lacks clusters, the number of
-    its clusters in a resample varies.
+    Resamples of two aspects are therefore equal on common data. If an aspect lacks clusters, the number of its clusters
+    varies between resamples.
     """
     clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
@@ -398,7 +398,7 @@ def _row(
 
 
 def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: float) -> str:
-    """Why a rule is inconclusive, and how many times as many items would decide it (widths shrink with the root)."""
+    """Why a rule is inconclusive, and how many times as many items would decide it (interval width ~ 1 / sqrt(n))."""
     text = "the interval contains the threshold"
     if estimate.population is not None:
         return text

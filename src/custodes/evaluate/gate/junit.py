@@ -1,4 +1,4 @@
-"""JUnit XML, the form in which systems for continuous integration take the outcome of tests."""
+"""JUnit XML, the format in which continuous integration reads test results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, even escaped."""
 Outcome = Literal["failure", "skipped", "system-out"]
-"""The element of a test case that failed, was skipped or passed."""
+"""XML element of a test case that failed, was skipped or passed."""
 
 
 def junit(

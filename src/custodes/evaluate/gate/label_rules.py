@@ -26,13 +26,16 @@ from custodes.stats.rates.posterior import Sampling, two_sided_p
 
 CORRECTED_RATE = "corrected_rate"
 STANDARD = "kappa"
-"""Statistic of a rule that names none."""
+"""Default statistic of rules on labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelTest:
-    """What the labels say of a rule: `values` (1 + draws,), the estimate first and NaN where it is undefined; for a
-    difference of two metrics the estimate, its standard error and the number of clusters."""
+    """Estimate of a rule on labels.
+
+    `values` (1 + draws,) has the estimate first, NaN if undefined. For a difference of two metrics it has the estimate,
+    its standard error and the number of clusters.
+    """
 
     rule: GateRule
     statistic: str
@@ -62,7 +65,7 @@ class LabelTest:
 
     @property
     def p_value(self) -> float:
-        """Of 'the value equals the threshold'."""
+        """P-value of 'the value equals the threshold'."""
         if not self.defined:
             return np.nan
         if len(self.values) > 1:
@@ -100,7 +103,7 @@ def label_tests(
         See `rates`.
     sampling : {'random', 'by-judge', 'by-label'}
     confidence : float
-        Of the design effect of clusters.
+        Confidence of the design effect of clusters.
     rng : numpy.random.Generator
     """
     if sampling != "random" and any(rule.against for rule in rules):
@@ -170,8 +173,10 @@ def _difference(
     statistic: str,
     needs_two: str,
 ) -> LabelTest:
-    """The statistic of one metric minus that of another on outputs with labels of both; its variance is that of the
-    difference of influences, by clusters."""
+    """Difference of a statistic between two metrics, on outputs with labels of both.
+
+    Its variance is that of the difference of influence values, by clusters.
+    """
     evaluated = [judge.of_thresholds for judge in pair]
     rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
     n = int(rows.sum())

@@ -1,4 +1,4 @@
-"""Rules of a gate: how they are written, and what the data say of each in every resample."""
+"""Rules of a gate: how to write them, and their estimates with resamples."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from custodes.stats.arrays import Bools
 from custodes.stats.intervals import ResampledEstimate
 
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
-"""Statistics that rules on scores and preferences can be about: higher is better."""
+"""Statistics allowed in rules on scores and preferences; higher is better."""
 
 OF_LABELS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
     **dict.fromkeys(("mcc", "kappa", "ac1", "alpha"), (-1.0, 1.0)),
 }
-"""Statistics that rules on labels can be about, with their bounds."""
+"""Statistics allowed in rules on labels, with their bounds."""
 
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
 AT_LEAST = (">=", ">", "≥")
-"""Of an interval all of them ask the same: to lie above."""
+"""Relations allowed in rules; each is tested by whether the interval lies above the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """A `statistic` of a metric must lie above a `threshold`; or, with another metric to hold it `against`, that of the
-    metric minus that of the other. Without a statistic it is the one that metrics of the aspect stand by."""
+    """The `statistic` of a metric must lie above a `threshold`; `against` another metric, the difference must.
+
+    Without a statistic, the one that ranks metrics in the aspect is used.
+    """
 
     text: str
     statistic: str | None
@@ -48,8 +50,8 @@ class GateRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the data say of a rule: the `estimate` (None: nothing, for this `reason`), by a `statistic`, from `n`
-    comparisons of outputs."""
+    """The `estimate` of a rule by a `statistic`, from `n` comparisons of outputs; None, with a `reason`, if
+    undefined."""
 
     statistic: str
     n: int
@@ -58,7 +60,7 @@ class Measured:
 
 
 def requirement(text: str) -> GateRule:
-    """A rule that is written as STATISTIC>=NUMBER.
+    """The rule written as STATISTIC>=NUMBER.
 
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
@@ -89,7 +91,7 @@ def requirement(text: str) -> GateRule:
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:
-    """The one metric of a selected study that an exact name or a glob says."""
+    """The one metric of a selected study that matches an exact name or a glob."""
     metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(metrics) > 1:
         raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one: {listed(metrics)}")
@@ -97,7 +99,7 @@ def one_metric(study: Study, pattern: str, *, option: str) -> str:
 
 
 def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
-    """What the resamples of one aspect say of a rule."""
+    """Estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     named = [metric] if rule.against is None else [metric, rule.against]
     if missing := [name for name in named if name not in comparison.metrics]:
@@ -125,20 +127,20 @@ def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest - least,
     )
-    if estimate.n_units < statistic.fewest:  # no simulation vouches for an interval
+    if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
         estimate = replace(estimate, draws=draws[:1], population=None)
     return Measured(statistic=name, n=n, estimate=estimate)
 
 
 def _standing_by(ground: Sample) -> str:
-    """The statistic that metrics stand by in `agreement`."""
+    """The statistic that ranks metrics in `agreement`."""
     alone = replace(ground, times=ground.times[:1])
     draws = {name: STATISTICS[name].compute(alone) for name in (ORDERING, CHOOSING)}
     return ranked_by(draws, len(ground.comparison.systems))
 
 
 def _clusters(ground: Sample, items: Bools) -> int:
-    """How many clusters of items count; all of them where the file gives scores of systems, which know no items."""
+    """Number of clusters of items that count; all clusters if the file gives system scores, which are not by item."""
     comparison = ground.comparison
     has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))

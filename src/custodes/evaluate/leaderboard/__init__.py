@@ -1,1 +1,1 @@
-"""Who is best: strengths, ranks and groups by people, by every metric, and by people corrected with a metric."""
+"""Strengths, ranks and groups of systems by annotators, by every metric, and by annotators with a metric correction."""

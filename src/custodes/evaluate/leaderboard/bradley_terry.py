@@ -1,4 +1,4 @@
-"""Bradley-Terry models with ties, fitted to the comparisons of one rater: as they are, counted, or corrected."""
+"""Bradley-Terry models with ties, fitted to the comparisons of one rater, to counts, or with a metric correction."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ KNOWN_ORDERS = 0.1
 merged over both orders carry no information on it, and a few others carry too little."""
 
 NOT_RANDOM = 0.01
-"""Level of the tests that human comparisons are a random part, or as many as the probabilities say; below it nothing is
-corrected."""
+"""Level of the tests that human comparisons are a random sample, or as numerous as their inclusion probabilities imply;
+below it nothing is corrected."""
 
 FEWEST_DIFFERENT = 5
 """Comparisons in which human ratings and the metric must differ; fewer do not determine the errors of the metric, and
@@ -61,7 +61,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RaterModel:
-    """A model to be fitted by `fit`, of one rater under one aspect."""
+    """A model of one rater under one aspect, fitted by `fit`."""
 
     rater: str
     aspect: str
@@ -75,7 +75,7 @@ class RaterModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelData:
-    """Comparisons as a model takes them.
+    """Comparisons in the form that a model takes.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class FittedModel:
     Attributes
     ----------
     strengths, ranks
-        Of the systems.
+        Strengths and ranks of the systems.
     rates, rates_low, rates_high : arrays of shape (1 + B, systems), (systems,), (systems,)
         Win rates with bounds.
     pairs : PairRates or None
@@ -134,7 +134,7 @@ class FittedModel:
 
     @property
     def unknown(self) -> Bools:
-        """(systems,): those without a comparison, of which nothing is known."""
+        """(systems,): systems without a comparison."""
         return np.asarray(np.isnan(self.strengths.draws[0]))
 
 
@@ -398,9 +398,9 @@ def _model_data(
 def _identified(
     columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
 ) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Covariates (n, k) that vary beyond the systems, their names, and the names of those that do not.
+    """Covariates (n, k) not determined by the systems, their names, and the names of the other covariates.
 
-    The presentation order is no covariate where it does not matter.
+    The presentation order is not a covariate if verdicts do not depend on it.
     """
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
@@ -410,7 +410,7 @@ def _identified(
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
-    """Whether the order is known of enough comparisons, and some pair was shown in both orders.
+    """Whether the order of enough comparisons is known, and some pair was shown in both orders.
 
     `pair` and `order` of rows (n,), and the `number` of comparisons of each row, 1 if None.
     """

@@ -1,4 +1,4 @@
-"""Covariates on request: what may speak for an output beside its quality, as differences of two outputs."""
+"""Covariates on request: properties of outputs other than quality, as differences of two outputs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from custodes.errors import OptionError, listed, suggestion
 from custodes.stats.arrays import Floats, Ints
 
 LENGTH = "length"
-"""The covariate that is made of texts: the log of the ratio of the numbers of words of two outputs."""
+"""The covariate computed from texts: log ratio of the numbers of words of two outputs."""
 
 SHOWN_FIRST = "shown first"
-"""The effect of the presentation order, which is a covariate wherever it is known and varies."""
+"""The effect of the presentation order, a covariate wherever the order is known and varies."""
 
 
 TIES = "ties"
@@ -30,7 +30,7 @@ UNITS: Mapping[str, str] = {
     LENGTH: "log odds per log ratio of words",
 }
 OTHER_UNIT = "log odds per standard deviation"
-"""Units of effects; a score is in its standard deviations."""
+"""Units of effects by covariate; other covariates are standardised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Covariate:
 
 
 def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
-    """The value of each wanted output among sorted ones; NaN for an output without one."""
+    """Values of `output` looked up in sorted `outputs`; NaN for an output without one."""
     if not output.size:
         return np.full(len(outputs), np.nan)
     at = np.searchsorted(output, outputs).clip(max=output.size - 1)
@@ -65,7 +65,7 @@ def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
 
 
 def check_names(names: Sequence[str], study: Study) -> None:
-    """Raise `OptionError` for a covariate that this study cannot give."""
+    """Raise `OptionError` for a covariate that the study lacks."""
     scored = study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
     for name in names:
         if name == LENGTH and study.outputs is None:
@@ -80,12 +80,12 @@ def check_names(names: Sequence[str], study: Study) -> None:
 
 
 def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
-    """One of the names that `check_names` lets pass: log words, or a rater's scores in standard deviations."""
+    """The covariate of a valid name: log words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
         words = pl.col("text").str.count_matches(r"\S+").clip(1).log()
         return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=words))
     rows = of_aspect(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
     means = rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
-    spread = means["value"].std() or 1.0  # a rater that never varies is found out later
+    spread = means["value"].std() or 1.0  # constant scores are rejected later
     return Covariate(name=name, rows=means.with_columns(pl.col("value") / spread))

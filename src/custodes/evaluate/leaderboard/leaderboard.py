@@ -1,4 +1,4 @@
-"""Who is best, and how sure is that? Strengths, ranks and groups by people, by metrics, and by people corrected."""
+"""Strengths, ranks and groups of systems, by annotators, by metrics, and by annotators with a metric correction."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
 
 CORRECTED = "corrected:"
-"""Before the name of a metric: people's battles, corrected by it."""
+"""Prefix of a metric's name for human comparisons corrected by the metric."""
 
 FEW_RATERS = 3
-"""So many raters are all shown where no table is named; of more only people and what corrects them."""
+"""Most raters that are all displayed by default; with more, only annotators and the best correction."""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
-    """The row of `corrected` with the largest saving of each aspect, where anything was corrected."""
+    """The row of `corrected` with the largest saving of each aspect, if anything was corrected."""
     rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
     return rows.unique("aspect", keep="first", maintain_order=True)
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of people, by themselves and corrected by the metric that saves most; all where few raters are there or
-    no people."""
+    """The rows of annotators, alone and with the correction that saves most; all rows with few raters or without
+    annotators."""
     raters = board.systems["rater"]
     if raters.n_unique() <= FEW_RATERS or HUMAN not in raters:
         return table
@@ -87,7 +87,7 @@ class Leaderboard(Result):
         label(
             "rater", f"`{HUMAN}` (combined annotators), a metric, or `{CORRECTED}METRIC` (annotators corrected by it)"
         ),
-        label("system", "its name"),
+        label("system", "name of the system"),
         count("battles", "comparisons with another system on one item"),
         count("opponents", "systems it was compared with", essential=False),
         share(
@@ -210,7 +210,7 @@ class Leaderboard(Result):
     reference: pl.DataFrame = table(
         "One row per rater and system, where the rater compared all systems with one reference system.",
         label("rater", "as in `systems`"),
-        label("system", "its name"),
+        label("system", "name of the system"),
         label("reference", "the system with which all were compared"),
         count("n", "comparisons with the reference", "n"),
         share(
@@ -381,7 +381,7 @@ def _models(
         rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
         of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
-        # Of metrics only where nobody annotated: refits take time.
+        # For metrics only in studies without annotators: the search refits many models.
         of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
             models[aspect, HUMAN] = RaterModel(rater=HUMAN, aspect=aspect, fit=partial(of_aspect, human))
@@ -400,7 +400,7 @@ def _models(
 def _models_of_counts(
     counts: OutcomeCounts, *, options: Options, notes: list[Note]
 ) -> dict[tuple[str, str], RaterModel]:
-    """Models of every rater of counts, which are of one aspect; `notes` receives what counts do not say."""
+    """Models of every rater of counts, which have one aspect; `notes` receives the limitations of counts."""
     models, dependent = dict[tuple[str, str], RaterModel](), []
     for rater in counts.raters:
         rows = counts.outcomes.filter(pl.col("rater") == rater)
@@ -418,7 +418,7 @@ def _models_of_counts(
 
 
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
-    """Raise `OptionError` for options that counts have no data for, `InputError` for fewer than two systems."""
+    """Raise `OptionError` for options that need more than counts, `InputError` for fewer than two systems."""
     if covariates:
         raise OptionError(f"covariates={covariates[0]!r}: counts hold no texts and no scores; give the study itself")
     for name, value in setting.items():

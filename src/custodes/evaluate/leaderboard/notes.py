@@ -1,4 +1,4 @@
-"""Notes on fitted models: what a reader must know of the comparisons behind a leaderboard."""
+"""Notes on fitted models and on the comparisons that they are fitted to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.stats.arrays import Bools
 
 FEWEST = 12
-"""Clusters below which intervals are said to be unreliable."""
+"""With fewer clusters, intervals are noted as unreliable."""
 
 
 def notes_on(
@@ -31,7 +31,7 @@ def notes_on(
     rules: Sequence[str],
     resamples: int,
 ) -> list[Note]:
-    """Notes of one aspect, by models of each rater; `rules` are those of the notes that are there already."""
+    """Notes of one aspect, by models of each rater; `rules` are those of existing notes."""
     label = label_of(aspect)
     raters = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in models.items():
@@ -106,7 +106,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
 
 
 def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
-    """The message on systems that only a penalty keeps finite; empty where there is none."""
+    """The message on systems whose strength is finite only by a penalty; empty without any."""
     unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     kinds = (
         (rate == 1, "won every comparison"),

@@ -16,10 +16,10 @@ from custodes.stats.intervals import student_quantile
 from custodes.stats.logistic import first_coefficient
 
 FEWEST_ON_A_SIDE = 0.1
-"""Proportion of outputs that are longer than those of the reference, and of those that are shorter."""
+"""Fewest outputs (as a proportion) that are longer than those of the reference, and that are shorter."""
 EXTRAPOLATED = f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer, or shorter, than the reference's"
 FEWEST_SYSTEMS = 2
-"""Systems beside the reference; of one pair alone nothing says which system is the reference."""
+"""Fewest systems besides the reference; in a single pair, either system could be the reference."""
 
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
@@ -38,14 +38,15 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
 
 
 def _reference(rows: pl.DataFrame) -> str | None:
-    """The only system that is in every comparison."""
+    """The only system that takes part in every comparison."""
     pairs = rows.select("system_a", "system_b").unique()
     common = set.intersection(*({*pair} for pair in pairs.iter_rows()))
     return common.pop() if len(common) == 1 and pairs.height >= FEWEST_SYSTEMS else None
 
 
 def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
-    """System, cluster, `won` (1, .5, 0), `graded` (probability of winning), `longer` (characters) of each verdict."""
+    """System, cluster, `won` (1, .5, 0), `graded` (probability of winning) and `longer` (characters) of each
+    verdict."""
     first = pl.col("system_b") == reference
     p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
     points = pl.when(first).then(p_a).otherwise(p_b) + p_tie / 2
@@ -87,7 +88,7 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
-    """A mean with Student's interval, by clusters."""
+    """A mean with Student's t interval, by clusters."""
     n_units = int(units.max()) + 1
     sums, sizes = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
     mean = float(values.mean())

@@ -18,7 +18,7 @@ from custodes.stats.strength.direct import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
 ELO, ELO_MEAN = 400 / np.log(10), 1000
-"""Elo points of a strength of 1, and of a strength of 0."""
+"""Slope and offset of the Elo scale: points per unit of strength, and points of strength 0."""
 
 
 def rows_of(
@@ -28,7 +28,7 @@ def rows_of(
     systems: Sequence[str],
     confidence: float,
 ) -> dict[str, dict[str, Any]]:
-    """The columns of every table of an aspect: models by rater, and corrections whether they have a model or not."""
+    """The columns of every table of an aspect, from models by rater and corrections (also those without a model)."""
     names = np.array(systems, dtype=object)
     return {
         "systems": _stacked(_systems(rater, model, names, confidence) for rater, model in models.items()),
@@ -54,18 +54,18 @@ def rows_of(
 
 
 def parts(model: FittedModel) -> Ints:
-    """(systems,): the number of the connected component of each, 1 the one with most comparisons."""
+    """(systems,): number of the connected component of each system, 1 for that with most comparisons."""
     component = model.strengths.component
     size = np.bincount(component, weights=model.battles)
     return np.asarray(np.argsort(np.argsort(-size, kind="stable"))[component] + 1)
 
 
 def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
-    """The rows of a rater, the strongest of the largest part first."""
+    """The rows of a rater, sorted by component and strength."""
     strengths, ranks, unknown = model.strengths, model.ranks, model.unknown
     estimate, part = strengths.draws[0], parts(model)
     columns = _with_bounds("strength", strengths.draws, model, confidence)
-    # Only a penalty keeps the strength of a system finite that won or lost everything.
+    # The strength of a system that won or lost everything is finite only by a penalty.
     unbounded = ~strengths.bounded
     columns["strength_high"] = np.where(unbounded & (estimate > 0), np.nan, columns["strength_high"])
     columns["strength_low"] = np.where(unbounded & (estimate <= 0), np.nan, columns["strength_low"])
@@ -93,7 +93,7 @@ def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: floa
 
 
 def _with_bounds(name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
-    """An estimate as a column, with the bounds of its interval from the draws of a model."""
+    """An estimate as a column, with the bounds of its interval from the resamples of a model."""
     low, high = interval(draws, confidence=confidence, n_units=model.strengths.n_units)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
@@ -104,7 +104,7 @@ def _tested(model: FittedModel) -> bool:
 
 
 def _groups(model: FittedModel, part: Ints, order: Ints) -> np.ndarray:
-    """Letters of every part, after its number where there are several; none for a system without a comparison."""
+    """Group letters, preceded by the component's number if there are several; None for systems without a comparison."""
     groups = np.full(len(part), None, dtype=object)
     numbers = np.unique(part[~model.unknown])
     for number in numbers:
@@ -123,7 +123,7 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         draws = strengths.draws[:, first[block]] - strengths.draws[:, second[block]]
         columns = _with_bounds("difference", draws, model, confidence)
         difference[block], low[block], high[block] = columns.values()
-    # The draws of an unbounded system have no known error.
+    # The Monte Carlo error of an unbounded system is unknown.
     unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
     decision = np.where(~ranks.apart[first, second], "=", np.where(difference > 0, "+", "-"))
     win, tie, loss = np.exp(difference / 2), float(np.nan_to_num(strengths.ties[0])), np.exp(-difference / 2)
@@ -159,10 +159,10 @@ def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
 
 
 def cycles(model: FittedModel) -> list[tuple[list[int], float, float, int]]:
-    """Cycles of systems that beat each other by their own comparisons.
+    """Cycles of systems that win against each other, by their direct comparisons.
 
     Each as its systems in order, the smallest win rate against the next, the largest p-value, and the number of systems
-    of the group.
+    in the group.
     """
     pairs, tests = model.pairs, model.direct
     if pairs is None or tests is None or not tests.better.any():
@@ -214,7 +214,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     strengths, names = model.strengths, list(model.effects)
     columns = _with_bounds("value", strengths.effects, model, confidence)
     columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
-    if strengths.ties[0] > 0:  # something tied, and a tie is not half a win
+    if strengths.ties[0] > 0:  # there are ties, which are not half wins
         logs = _with_bounds("value", np.log(strengths.ties), model, confidence)
         ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
         names = [TIES, *names]
@@ -224,7 +224,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
 
 
 def _stacked(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of all raters: numbers as arrays, others as lists."""
+    """The columns of all raters, joined: numbers as arrays, others as lists."""
     blocks = list(rows)
     columns = {
         name: np.concatenate([np.asarray(block[name]) for block in blocks]) for name in (blocks[0] if blocks else ())

@@ -1,4 +1,4 @@
-"""The annotation protocol: replayed on paper, planned before anybody is paid, run with people."""
+"""The annotation protocol: replayed on collected data, planned by simulation, or run live."""
 
 from lazy_loader import attach
 

@@ -1,4 +1,4 @@
-"""The answers a protocol would collect: people's preferences in the order they are asked, beside a metric's."""
+"""Human preferences in random order, with the preferences of a metric, for simulating a protocol."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ IDEAL = "ideal"
 """The simulated metric of Appendix E."""
 
 IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
-"""The ideal metric's mixture matrix [metric, human], columns summing to 1 (Deriu et al. 2023, Appendix E)."""
+"""Mixture matrix [metric, human] of the ideal metric, with columns that sum to 1 (Deriu et al. 2023, Appendix E)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatedPairs(PairItems):
-    """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
-    (pairs, 3), its counts on further items."""
+    """Pairs with human ratings, and a metric's preferences.
+
+    `metric` (pairs, items) is `ABSENT` where the metric has no preference; `metric_more` (pairs, 3) are its counts on
+    further items.
+    """
 
     metric: Signs
     metric_more: Ints
 
     @property
     def outcome(self) -> Ints:
-        """(pairs, 3): people's wins, ties and losses."""
+        """(pairs, 3): human wins, ties and losses."""
         return outcome_of(self.human)
 
     @property
     def metric_outcome(self) -> Ints:
-        """(pairs, 3): the metric's, over all items."""
+        """(pairs, 3): the metric's wins, ties and losses over all items."""
         return outcome_of(self.metric) + self.metric_more
 
     @property
@@ -50,22 +53,22 @@ class RatedPairs(PairItems):
 
     @property
     def truth(self) -> Floats:
-        """(pairs, 3): people's outcome shares, posterior means under a uniform prior."""
+        """(pairs, 3): proportions of human outcomes, as posterior means under a uniform prior."""
         return shares_of(self.outcome)
 
     def reference(self, gamma: float) -> Signs:
-        """(pairs,): the decisions on all annotations, by what they are worth."""
+        """(pairs,): the decisions on all annotations, with effective counts."""
         worth = self.outcome / self.effect[:, np.newaxis]
         return decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
 
 
 def shares_of(counts: Ints) -> Floats:
-    """(..., 3) counts -> posterior mean shares under a uniform prior."""
+    """Posterior mean proportions under a uniform prior, from counts (..., 3)."""
     return np.asarray((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3))
 
 
 def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
-    """The pairs of a comparison that people rated, beside one metric ('none': no metric)."""
+    """The pairs of a comparison with human ratings, and one metric ('none': no metric)."""
     human = comparison.human_signs
     rated = (human != ABSENT).any(axis=1)
     signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
@@ -79,9 +82,9 @@ def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
 
 
 def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
-    """The same people beside a simulated metric: their preference is corrupted by the ideal mixture matrix.
+    """The same human preferences with a simulated metric, which errs by the ideal mixture matrix.
 
-    On `more` items beyond theirs the preference behind it is drawn from the pair's outcome shares.
+    On `more` further items, the human preference is drawn from the outcome proportions of the pair.
     """
     chances = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
     drawn = (rng.random(rated.human.shape) > chances[:2]).sum(axis=0)
@@ -92,8 +95,8 @@ def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedP
 
 
 def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
-    """The same answers with the systems permuted within every cluster, so that no pair differs and documents stay
-    whole; the metric goes along."""
+    """The same preferences of annotators and metric with systems permuted within every cluster: no pair differs on
+    average, and clusters stay whole."""
     n_systems, n_units = int(rated.systems.max()) + 1, int(rated.units.max()) + 1
     shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
     first, second = (shuffle[:, rated.systems[:, k]].T for k in range(2))
@@ -110,10 +113,10 @@ def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
 
 
 def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
-    """Answers of replications, each with the random order of its seed."""
+    """Preferences of replications, each in the random order of its seed."""
     rated = [pairs.human != ABSENT for pairs in replications]
     units = replications[0].units
-    # In the least integers that hold a place: replications, pairs and items are many together.
+    # The smallest integer type for positions, since replications x pairs x items are many.
     least = np.min_scalar_type(-len(units))
     orders = np.stack(
         [
@@ -144,7 +147,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
 
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...]:
-    """Comparisons of annotators with the metrics; of annotators alone where `metrics` is None or 'none'."""
+    """Comparisons of annotators with the metrics; annotators alone if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
         return with_outputs(compare(study, **setting))
     annotators, _ = study._chosen_people(setting["human"])

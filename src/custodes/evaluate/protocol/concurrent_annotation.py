@@ -1,4 +1,5 @@
-"""Many annotators at once: what to annotate next, and the ruling on each pair at every interim analysis."""
+"""A live protocol with many annotators: which questions are open, and the decision of each pair at its interim
+analyses."""
 
 from __future__ import annotations
 
@@ -19,27 +20,29 @@ from custodes.stats.stopping.rules import Rule
 __all__ = ["ConcurrentAnnotation", "Ruling"]
 
 FREE, LEASED = 2, 3
-"""A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
+"""State of an unanswered position, and of one that an annotator is answering. Others: 1, 0, -1, `ABSENT` (refused)."""
 
 _ORDERED = msgspec.json.Encoder(order="sorted")
 
 
 class ConcurrentAnnotation:
-    """The state of a protocol with people at the other end; events in, wishes and rulings out; no clock, no files.
+    """The state of a live protocol: receives events, gives open questions and decisions; it uses no clock and no files.
 
-    `orders`: of every pair its items in random order; a place is an index there. `systems` (pairs, 2). `units` (items,)
-    the cluster of each item. `metric` (pairs, items) preferences. Every pair is judged on the first so many usable
-    places of its order, when they are all settled, whatever came in elsewhere, so who answers faster changes nothing.
-    A pair goes on at once, except where other pairs matter:
+    Each pair has a random order of its items, `orders`; a position is an index in this order. `systems` (pairs, 2) are
+    the systems of each pair, `units` (items,) the cluster of each item, and `metric` (pairs, items) the metric's
+    preferences. A pair is analysed on the first usable positions of its order once all of these are settled. Answers
+    that arrive elsewhere are ignored until then, so the speed of annotators has no effect. A pair proceeds without
+    waiting for other pairs, except in two cases:
 
-    - An estimator that reads all pairs, or items that share documents within a prefix: looks are common to all pairs.
-    - A budget that may not cover a look of all open pairs: the last answers are shared evenly, by place, when all pairs
-      have completed what they have. So they depend on which pairs are open, never on who was quick.
+    - The estimator uses all pairs, or items share clusters within a prefix: interim analyses are common to all pairs.
+    - The budget may not cover another analysis of all undecided pairs: the last answers are shared evenly, by position,
+    once
+      all pairs have completed theirs. The shares depend on which pairs are undecided, never on the speed of annotators.
 
-    `n` usable answers, `look` the present or last look, `target` usable answers when that is complete, `is_open` and
-    `decision` of each pair; `why` it is closed: 'rule', 'items' (or looks) or 'budget'. `rulings`: all so far; where
-    looks are common one answer may bring several. The same events give the same state, and so do answers in another
-    order.
+    `n` is the number of usable answers, `look` the current or last interim analysis, `target` the usable answers at its
+    end; `is_open` and `decision` are those of each pair. `why` is the reason for closing: 'rule', 'items' (or analyses)
+    or 'budget'. `rulings` are all decisions so far; with common analyses one answer may lead to several. The same
+    events, and the same answers in another order, lead to the same state.
     """
 
     def __init__(
@@ -68,11 +71,11 @@ class ConcurrentAnnotation:
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
-        """The items of every pair in their order."""
+        """The items of every pair in their random order."""
         return [pair.order for pair in self._pairs]
 
     def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
-        """A pair that comes later; its number. Items beyond those of `units` belong to no document."""
+        """Add a pair later; returns its number. Items beyond those of `units` are their own clusters."""
         more = max(order, default=-1) + 1 - len(self._units)
         if more > 0:
             self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
@@ -81,7 +84,7 @@ class ConcurrentAnnotation:
         return len(self.n) - 1
 
     def copy(self) -> ConcurrentAnnotation:
-        """One that goes its own way from here."""
+        """An independent copy."""
         other = object.__new__(ConcurrentAnnotation)
         vars(other).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
@@ -90,43 +93,45 @@ class ConcurrentAnnotation:
         return other
 
     def wanted(self, pair: int) -> list[int]:
-        """Places of the present look that are neither leased nor settled, lowest first."""
+        """Positions of the current analysis that are neither leased nor settled, lowest first."""
         state = self._pairs[pair]
         if not self.is_open[pair] or state.is_judged:
             return []
         return [place for place in range(state.begin, state.end) if state.places[place] == FREE]
 
     def open_pairs(self) -> list[int]:
-        """Pairs with at least one wanted place."""
+        """Pairs with at least one wanted position."""
         asking = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
         return [pair.number for pair in asking if FREE in pair.places[pair.begin : pair.end]]
 
     def lease(self, pair: int, place: int) -> None:
-        """Somebody has this wanted place before him."""
+        """Mark a wanted position as being answered by an annotator."""
         self._put(pair, place, LEASED, (FREE,))
 
     def release(self, pair: int, place: int) -> None:
-        """Nobody has it before him any more; nothing happens where nobody had."""
+        """Undo `lease`; no effect for a position that is not leased."""
         if self._pairs[pair].places[place] == LEASED:
             self._pairs[pair].places[place] = FREE
 
     def is_settled(self, pair: int, place: int) -> bool:
-        """Whether it is answered, or impossible."""
+        """Whether the position has an answer or was refused."""
         return self._pairs[pair].places[place] not in (FREE, LEASED)
 
     def in_present_look(self, pair: int, place: int) -> bool:
-        """Whether the look that is being asked has this place, settled or not."""
+        """Whether the position belongs to the current interim analysis, settled or not."""
         state = self._pairs[pair]
         return self.is_open[pair] and not state.is_judged and state.begin <= place < state.end
 
     def goes_on(self, pair: int) -> bool:
-        """Whether another look may follow the one that is being asked."""
+        """Whether another interim analysis may follow the current one."""
         is_left = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
         return self.is_open[pair] and is_left and self._promised() < self.rule.budget
 
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
-        """A preference, or `ABSENT` where it is impossible, for a place of the present look that is not settled; the
-        ruling where it completed the look."""
+        """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
+
+        Returns the ruling if the answer completes the analysis.
+        """
         if preference == ABSENT:
             return self.impossible(pair, place)
         require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
@@ -135,9 +140,10 @@ class ConcurrentAnnotation:
         return self._completed(pair)
 
     def impossible(self, pair: int, place: int) -> Ruling | None:
-        """It cannot be answered: the next usable place takes its turn, or the look is so much smaller.
+        """Record that a comparison cannot be judged: the next usable position replaces it, or the analysis has one
+        fewer.
 
-        No one can tell what the answer would have been, so such places never count as ties.
+        The preference is unknown, so refusals never count as ties.
         """
         self._put(pair, place, ABSENT, (FREE, LEASED))
         state = self._pairs[pair]
@@ -148,10 +154,10 @@ class ConcurrentAnnotation:
         return self._completed(pair)
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Impossible places may be answered after all where no look was judged without them; those that may.
+        """Reopen refused positions of which no completed analysis was computed without them; returns those reopened.
 
-        The present look is its first so many usable places once more. What is answered, leased or `begun` behind them
-        stays in it, so that it may be a few answers larger.
+        The current analysis is determined again from its first usable positions. Positions behind these that are
+        answered, leased or `begun` stay in it, so it may become slightly larger.
         """
         state = self._pairs[pair]
         since = state.begin if state.looks else 0
@@ -166,28 +172,28 @@ class ConcurrentAnnotation:
         return back
 
     def withdraw(self, pair: int, place: int) -> None:
-        """An answer of a look that is not complete is taken back, and its place free again."""
+        """Remove an answer from an incomplete analysis; its position becomes free again."""
         self._put(pair, place, FREE, (1, 0, -1))
         self.n[pair] -= 1
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
-        """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
+        """Append items to the order of a pair; a pair that was closed for lack of items continues."""
         state = self._pairs[pair]
         state.order = (*state.order, *map(int, items))
         state.places += [FREE] * len(items)
         self._open_again("items")
 
     def set_budget(self, budget: int | None) -> None:
-        """Another budget of all pairs together (None: without one), not below what is asked already; pairs that ended
-        for want of it go on."""
+        """Set the joint budget of all pairs (None: unlimited), at least the answers already requested; pairs that were
+        closed by the budget continue."""
         self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
         self._open_again("budget")
 
     def state_bytes(self) -> bytes:
-        """All that answers made of it, without leases: equal bytes are equal states."""
+        """The state without leases as bytes: equal bytes are equal states."""
         settled = [[FREE if place == LEASED else place for place in pair.places] for pair in self._pairs]
         state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
-        # The order in which pairs ended belongs to the clock.
+        # The order in which pairs were closed is excluded, as it depends on time.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
@@ -210,17 +216,20 @@ class ConcurrentAnnotation:
         self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
 
     def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
-        """Change a place of the present look; `ValueError` for another place, or one that holds none of `before`."""
+        """Change a position of the current analysis; `ValueError` for other positions, or if its value is not in
+        `before`."""
         allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
         require(allowed, f"answer {place} of pair {pair} cannot be changed now")
         self._pairs[pair].places[place] = what
 
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
-        """Where the present look ends, now that these places are usable again."""
+        """Determine the end of the current analysis again, with these positions usable."""
         state = self._pairs[pair]
         before = state.looks[-1][1] if state.looks else 0
         usable, wants = state.usable_from(state.begin), self.target[pair] - before
-        if not any(place >= state.end and place not in back for place in usable):  # maybe cut for want of items
+        if not any(
+            place >= state.end and place not in back for place in usable
+        ):  # it may have been shortened for lack of items
             wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
         stays = [k for k, place in enumerate(usable) if state.places[place] != FREE or place in begun]
         wants = max(wants, 1 + max(stays, default=-1))
@@ -236,10 +245,10 @@ class ConcurrentAnnotation:
                 self.is_open[pair], self.why[pair] = True, ""
         self._go_on()
 
-    # --- looks
+    # --- interim analyses
 
     def _completed(self, pair: int) -> Ruling | None:
-        """Judge what is complete; the ruling of this pair."""
+        """Analyse completed pairs; returns the ruling of this pair."""
         if self.n[pair] < self.target[pair]:
             return None
         due = [pair]
@@ -255,7 +264,7 @@ class ConcurrentAnnotation:
         return judged.get(pair)
 
     def _judged(self, due: list[int]) -> dict[int, Ruling]:
-        """Decide and close the pairs that completed their look. One without answers has nothing to be judged by."""
+        """Decide and close the pairs with a completed analysis; a pair without answers is closed undecided."""
         for pair in due:
             state = self._pairs[pair]
             state.is_judged, state.begin = True, state.end
@@ -275,7 +284,7 @@ class ConcurrentAnnotation:
         return judged
 
     def _go_on(self) -> None:
-        """Begin the next look of every pair whose last one is judged, as far as the budget surely goes."""
+        """Start the next analysis of every pair whose last one is done, as far as the budget is certain to cover it."""
         waiting = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
@@ -294,7 +303,7 @@ class ConcurrentAnnotation:
         spent = self._promised()
         is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
         if is_asking and spent < self.rule.budget:
-            return  # until the others have what they were promised
+            return  # wait until the others have completed their analyses
         wants = np.array([self._wants(pair, look) for pair, look in held])
         shares = granted(wants, np.array(max(0, self.rule.budget - spent)))
         for (pair, look), n in zip(held, shares.tolist(), strict=True):
@@ -304,20 +313,20 @@ class ConcurrentAnnotation:
                 self._close(pair, "budget")
 
     def _promised(self) -> int:
-        """Answers that there are when all present looks are complete."""
+        """Number of answers when all current analyses are complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
-        """The first look after the present one that lacks an answer, if any."""
+        """The next interim analysis that lacks an answer, if any."""
         looks = range(self.look[pair] + 1, len(self.rule.looks))
         return next((look for look in looks if self._wants(pair, look) > 0), None)
 
     def _wants(self, pair: int, look: int) -> int:
-        """How many more answers a look asks."""
+        """Number of further answers that an interim analysis needs."""
         return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
 
     def _is_covered(self, look: int) -> bool:
-        """Whether the budget reaches to the end of this look even if every open pair gets there."""
+        """Whether the budget covers this analysis even if every undecided pair reaches it."""
         if self.rule.budget == sys.maxsize:
             return True
         is_open = (pair for pair in range(len(self.n)) if self.is_open[pair])

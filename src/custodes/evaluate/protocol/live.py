@@ -1,4 +1,4 @@
-"""The protocol with people at the other end: state in, next annotations out, answers in, decisions out."""
+"""A live annotation protocol: start, next questions, recorded answers, decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "
 
 
 class Annotation(NamedTuple):
-    """One question to people: which system's output for this item is better?"""
+    """A question to annotators: which system's output for this item is better?"""
 
     item: str
     system_a: str
@@ -27,10 +27,13 @@ class Annotation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What is known of one pair: `decision` '+' (system_a better), '=' or '-'; `annotations` so far; `is_open` while
-    more are wanted; `annotated` False where it is answered without any annotation. `margin` with `low` and `high` is of
-    the last look, None before there was one: over all looks together while the pair is open, stage-wise once it ended
-    as planned."""
+    """The current result of one pair.
+
+    `decision` is '+' (system_a better), '=' or '-'; `annotations` the number so far; `is_open` tells whether more are
+    needed; `annotated` is False if the decision uses no annotation. `margin` with `low` and `high` is from the last
+    interim analysis (None before the first): simultaneous over analyses while the pair is open, stage-wise once it
+    ended as planned.
+    """
 
     system_a: str
     system_b: str
@@ -54,10 +57,10 @@ def start(
     stopping: Stopping = USUAL,
     seed: Rng = 0,
 ) -> State:
-    """Begin a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
+    """Start a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
 
-    `metric`: preferences of one rater over the same systems and items, for estimators that use one. `clusters`: the
-    document of each item; documents take turns, and annotations that share one count for less.
+    `metric`: preferences of one rater on the same systems and items, for estimators that use a metric. `clusters`: the
+    document of each item; documents take turns, and annotations that share a document have less weight.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
@@ -88,8 +91,7 @@ def start(
 
 @checked
 def next_annotations(state: State) -> list[Annotation]:
-    """What to ask people now: what the present look of each pair still lacks, the same list until it is recorded; empty
-    at the end.
+    """The questions that the current interim analyses need; unchanged until answers are recorded, empty at the end.
 
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
@@ -104,12 +106,13 @@ def next_annotations(state: State) -> list[Annotation]:
 
 @checked
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
-    """The state after some answers: (item, system_a, system_b, preference of system_a: 1, 0, -1, or None: impossible).
+    """The state after some answers: (item, system_a, system_b, preference of system_a: 1, 0, -1, or None: cannot be
+    judged).
 
-    Answers may come in any order and in parts; the systems of a pair may be swapped. A pair is judged when the last
-    answer of its look is in, and goes on to the next one; an estimator that reads all pairs, documents that share
-    answers and the last of a budget make it wait for the others. Raises `InputError` for what was not asked now, or is
-    answered differently a second time.
+    Answers may come in any order and in parts; the systems of a pair may be swapped. A pair is decided when its interim
+    analysis is complete, and then continues with the next one. It waits for other pairs if the estimator uses all
+    pairs, if answers share documents, or at the end of a budget. Raises `InputError` for an answer that was not
+    requested, or that contradicts a recorded one.
 
     >>> state = record(start(["A", "B"], ["i1"]), [("i1", "B", "A", 1)])
     >>> decisions(state)[0].annotations, next_annotations(state)
@@ -149,7 +152,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
 
 @checked
 def decisions(state: State) -> list[Decision]:
-    """What is known of every pair so far.
+    """The current result of every pair.
 
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
@@ -164,7 +167,7 @@ def decisions(state: State) -> list[Decision]:
 
 
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
-    """The answers with labels and preferences as Python's own, whatever library they came from."""
+    """Answers with labels and preferences as Python objects, whatever library they come from."""
     layout = "give item, system_a, system_b and 1, 0, -1 or None"
     if not several(those):
         raise InputError(f"verdicts {shown(those)}: {layout}, one entry per answer")
@@ -183,14 +186,14 @@ def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
 
 
 def _labels(what: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """Labels as Python's own text, which is what a file holds."""
+    """Labels as Python strings, for the state file."""
     texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
     check_storable(what, texts)
     return texts
 
 
 def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """(pairs, items) preferences of the one rater, in the order of the state."""
+    """(pairs, items): preferences of the metric, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(
             f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give those of one"

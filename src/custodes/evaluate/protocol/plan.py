@@ -1,4 +1,4 @@
-"""How many annotations will it take? Answered before anybody is paid."""
+"""Expected cost and error rates of an annotation protocol, from assumptions or a pilot study."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from custodes.stats.stopping.replay import Answers, replay
 MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
-"""All pairs are judged anew after each, however few studies are simulated."""
+"""Most rounds; all pairs are analysed after each, however few studies are simulated."""
 MOST_SHARED = 0.5
-"""Proportion of items that two pairs of a pilot share, above which a note says what that does to the forecast."""
+"""Proportion of items shared by two pairs of a pilot, above which a note explains the effect on the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
-"""Annotations a pair at which the power curve is drawn, up to the number of items."""
+"""Numbers of annotations per pair of the power curve, up to the number of items."""
 
 
 def _powers(frame: pl.DataFrame) -> Iterator[View]:
-    """Margin x annotations: the chance that people alone find the better system."""
+    """Margin x annotations: the probability that annotators alone find the better system."""
     for part, rows in parts(frame, "aspect"):
         wide = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
@@ -67,7 +67,7 @@ def _powers(frame: pl.DataFrame) -> Iterator[View]:
 
 @result
 class Plan(Result):
-    """What the protocol will cost and how often it will err. See `plan`."""
+    """Cost and error rates of a planned protocol. See `plan`."""
 
     PICTURE = "power_curve"
 
@@ -77,8 +77,13 @@ class Plan(Result):
         ESTIMATOR,
         STOPPING,
         count("replications", "simulated studies", essential=False),
-        score("annotations", "expected of a pair, and standard deviation over studies", "Annotations a pair", sd=True),
-        share("decided", "expected number per pair, and standard deviation over studies"),
+        score(
+            "annotations",
+            "expected number per pair, and standard deviation over studies",
+            "Annotations a pair",
+            sd=True,
+        ),
+        share("decided", "expected proportion of decided pairs, and standard deviation over studies"),
         *error_columns(
             "proportion decided correctly: the better system, or no difference where there is none",
             "proportion decided for the worse system",
@@ -201,7 +206,7 @@ def plan(
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     plan_parts: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
-    # Draws do not depend on the order of aspects or metrics.
+    # Simulated draws do not depend on the order of aspects or metrics.
     of_worlds = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
     of_forecasts = labelled_generators([world.aspect for world in worlds], generator)
     parts = list(zip(worlds, of_worlds, of_forecasts, strict=True))
@@ -224,14 +229,14 @@ def plan(
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
-    """Of each annotation its kind is kept, in as few bytes as it has numbers in the study that is drawn; of each pair
-    what is counted and judged."""
+    """Check the memory: the outcome of each annotation (in the smallest integer type), and the counts and estimates of
+    each pair."""
     name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
     check_memory(name, value, n_pairs * (items * (replications / 3 + 10.0) + 60.0 * replications))
 
 
 def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
-    """Every pair is judged anew after each round."""
+    """Check the number of rounds, as every pair is analysed after each."""
     for rule in rules:
         rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
         if rounds > MOST_ROUNDS:
@@ -243,9 +248,11 @@ def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _World:
-    """What is assumed: outcome `shares` (pairs, 3), and what they may be, `possible` (replications, pairs, 3);
-    `channel` (3, 3) [human, metric], rows summing to 1; the `pilot`, once for its metrics, and whether its items are
-    `clustered`."""
+    """Assumptions of a plan.
+
+    Outcome proportions `shares` (pairs, 3) and posterior draws of them, `possible` (replications, pairs, 3); `channel`
+    (3, 3) [human, metric], rows summing to 1; the `pilot`, once per metric, and whether its items are `clustered`.
+    """
 
     aspect: str
     metric: str
@@ -274,7 +281,7 @@ def _assumed(
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
-    """What a metric is called that answers like this, and its table with rows summing to 1."""
+    """Name of a metric with this confusion matrix, and the matrix with rows summing to 1."""
     if isinstance(channel, str):
         if channel != IDEAL:
             raise OptionError(f"channel={channel!r} is not allowed; give a 3x3 table [human, metric], or 'ideal'")
@@ -296,7 +303,7 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
     generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, draw in zip(comparisons, generators, strict=True):
         rows, design = comparison.preferences.of_rater(0), comparison.design
-        pairs, pair = np.unique(rows.pair, return_inverse=True)  # those that people compared
+        pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
         human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
         possible = posterior_shares(human, draws=replications, rng=draw)
         for k, metric in enumerate(comparison.metrics or (NONE,)):
@@ -312,7 +319,7 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
 
 
 def _answered(comparison: RaterComparison, metric: int) -> Floats:
-    """How the metric answers what people answered, over all pairs and both orders of each; posterior means."""
+    """Confusion matrix of the metric given the human preference, over all pairs in both orders; posterior means."""
     joint = comparison.preferences.joint(0, 1 + metric)
     human, metric_signs = joint.signs[:, joint.by_all]
     counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
@@ -320,7 +327,7 @@ def _answered(comparison: RaterComparison, metric: int) -> Floats:
 
 
 def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
-    """Answers of simulated studies, and the true shares (replications, pairs, 3) behind them."""
+    """Answers of simulated studies, and their true outcome proportions (replications, pairs, 3)."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
     kinds, total = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
@@ -344,7 +351,7 @@ def _rows(
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `plan`, under each rule people alone first: they are what the others save against."""
+    """Rows of the table `plan`; for each rule annotators alone come first, as the reference of the savings."""
     answers, shares = drawn
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
@@ -374,7 +381,7 @@ def _rows(
 def _forecast(
     world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `forecast`; none without a pilot, or where it holds all items already."""
+    """Rows of the table `forecast`; none without a pilot, or if the pilot has all items."""
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
     counts, shared = world.pilot.outcome, shared_items(world.pilot)
@@ -382,10 +389,10 @@ def _forecast(
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
-            continue  # the pilot has spent it already
+            continue  # the pilot already used more
         share, correct = forecast(answers, rule)
         spent, most = counts.sum() / (len(counts) * items), rule.looks[-1] / items
-        share = np.maximum(share, spent)  # what is annotated stays so
+        share = np.maximum(share, spent)  # annotations of the pilot are already spent
         low, high = np.clip(share_interval(share, confidence=confidence, shared=shared), spent, most)
         correct_low, correct_high = percentile_interval(correct, confidence=confidence)
         yield {
@@ -401,7 +408,7 @@ def _forecast(
 
 
 def _pilot_notes(world: _World, items: int) -> list[Note]:
-    """What the forecast does not know."""
+    """Notes on limits of the forecast."""
     if world.pilot is None:
         return []
     most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
@@ -429,11 +436,11 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
 
 
 def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
-    """Exact, for people alone; of a pilot one row per pair."""
+    """Exact power of annotators alone; one row per pair of a pilot."""
     places = np.array([n for n in CURVE if n < items] + [items])
     n_pairs = len(world.shares)
     shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)
-    margin = np.round(shares[:, 0] - shares[:, 2], 12)  # an assumed .3 comes back as .3
+    margin = np.round(shares[:, 0] - shares[:, 2], 12)  # without rounding error of assumed margins
     better, worse = human_power(shares, n, gamma=gamma)
     return {
         "pair": np.repeat(np.arange(1, n_pairs + 1), len(places)),
@@ -447,8 +454,8 @@ def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
 
 
 def _saving(world: _World, unseen: float) -> dict[str, Any]:
-    """Closed form: the variance of the margin falls by correlation^2, as far as the metric rated what is `unseen` by
-    people at the first look."""
+    """Closed form: the variance of the margin is reduced by correlation^2, for the proportion of items `unseen` by
+    annotators at the first analysis that the metric rated."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)

@@ -1,4 +1,4 @@
-"""How many annotations does a decision need, and what goes wrong when fewer are made?"""
+"""Replay of an annotation protocol: decisions and their errors by number of annotations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ERRORS = ("correct", "inversion", "omission", "insertion")
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
-    """The columns of `ERRORS`, each with what it means."""
+    """The columns of `ERRORS`, with their descriptions."""
     pairs = zip(ERRORS, docs, strict=True)
     return tuple(share(name, doc, sd=sd, best="high" if name == ERRORS[0] else "low") for name, doc in pairs)
 
@@ -65,15 +65,15 @@ MEANINGS = (
     "proportion decided, but undecided with all annotations",
 )
 _NUMBERS = 10
-"""Of a pair in a resample of people's own decisions, held at once."""
+"""Numbers in memory per pair and resample of the human decisions."""
 KLD = "divergence of the outcome from that of all annotations, mean over pairs; null for estimators of the margin"
 ESTIMATOR = label("estimator", "estimator of theta")
-STOPPING = label("stopping", "stopping rule, and what else of its `Stopping` differs from the default", "Stopping")
+STOPPING = label("stopping", "stopping rule, and the fields of its `Stopping` that differ from the default", "Stopping")
 
 
 @result
 class Protocol(Result):
-    """The protocol replayed. See `protocol`."""
+    """An annotation protocol replayed on an annotated study. See `protocol`."""
 
     PICTURE = "budget_curve"
 
@@ -202,9 +202,9 @@ def protocol(
         rated = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
             rated = with_ideal(rated, ideal, _rng(root, comparison, 3))
-        # Of each annotation and the null: its place, its kind, and what is counted of them.
+        # Per annotation, for the data and the null: position, outcome and counts.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * rated.human.size)
-        # One seed a replication: more replications begin with the same ones, and all rows share their orders.
+        # One seed per replication: more replications keep the first ones, and all rows use the same orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
         worlds = [[rated] * replications, *[[permuted(rated, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
@@ -224,14 +224,14 @@ def protocol(
 
 
 def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
-    """A generator of an aspect's own for one purpose: neither other aspects nor threads change an answer."""
+    """A generator for one aspect and purpose: results depend neither on other aspects nor on threads."""
     return np.random.default_rng([root, zlib.crc32(comparison.aspect.encode()), purpose])
 
 
 def _row(
     metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
 ) -> dict[str, dict[str, Any]]:
-    """One row of `protocol` and its curve; in the second of the `worlds` no pair differs."""
+    """One row of `protocol` and its curve; in the second of the `worlds` no pair differs (permutation null)."""
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     ends = [replay(world, rule, reference=reference, truth=rated.truth) for world in worlds]
@@ -271,7 +271,7 @@ def _row(
 
 
 def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
-    """Decisions by a metric alone, on all items that it rated (the paper's Table 4)."""
+    """Decisions by a metric alone, on all items that it rated (Table 4 of the paper)."""
     outcome = rated.metric_outcome
     effective = outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
     decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
@@ -280,7 +280,7 @@ def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
 
 
 def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
-    """How often people's own decisions come back on resampled clusters: what "correct" can reach at most."""
+    """Replication rate of the human decisions on resampled clusters: the ceiling of "correct"."""
     rated, design = rated_pairs(comparison, NONE), comparison.design
     reference = rated.reference(gamma)
     hot = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
@@ -301,7 +301,7 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
-    """What the comparison has to say; of its metrics only where they are used."""
+    """Notes of the comparison; those on metrics only if metrics are used."""
     of_annotators = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
@@ -310,8 +310,11 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
-    """The rows that decide more pairs correctly than a fixed design with as many annotations, at their level: by more
-    than two standard errors of the replications, which share the data."""
+    """Notes on rows that decide more pairs correctly than a fixed design with as many annotations.
+
+    The difference must exceed two standard errors over replications, which share the data; false decisions must not
+    exceed the level.
+    """
     for row in rows:
         if row["null_error_sd"] is None or row["gain_sd"] is None:
             continue
@@ -326,7 +329,7 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
 
 
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
-    """What a reader must know before trusting the error rates."""
+    """Notes on the interpretation of the error rates."""
     gamma = rules[0].gamma
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [

@@ -1,4 +1,5 @@
-"""A pair of systems and its answers, and the ruling of a completed look, with a margin that allows for the looks."""
+"""A pair of systems with its answers, and its result at an interim analysis, with an interval valid for all
+analyses."""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ from custodes.stats.stopping.allocation import KINDS, annotation_kinds, outcome_
 from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
 from custodes.stats.stopping.sequential import stagewise
 
-_NEXT = 1e-6  # to a bound
+_NEXT = 1e-6  # step to a neighbouring bound
 
 
 class Ruling(NamedTuple):
-    """What a completed look of a pair said: of `n` answers `wins`, `ties` and `losses` of its first system, from the
-    places `used` of its order. `decision` 1, 0 or -1; `is_open` while more are asked. `low` and `high` hold the margin
-    at all looks together while more are asked, and once where the pair ended: then it is the median-unbiased one."""
+    """Result of an interim analysis of a pair.
+
+    `n` answers: `wins`, `ties` and `losses` of its first system, at the positions `used` of its order. `decision` is 1,
+    0 or -1; `is_open` tells whether more answers are needed. `low` and `high` bound the margin: simultaneously over all
+    analyses while the pair is open; once it ended, for the final analysis, and the margin is then the median-unbiased
+    estimate.
+    """
 
     pair: int
     look: int
@@ -41,9 +46,12 @@ class Ruling(NamedTuple):
 
 @dataclass(kw_only=True)
 class PairState:
-    """A pair of systems, the random `order` of its items, and what is at each of these `places`: 1, 0, -1, `ABSENT`
-    (impossible), or other values before it is settled. The present look, `is_judged` or not, wants the places from
-    `begin` to `end`; `looks`: those judged, with the number of answers at each. `metric` (items,) preferences."""
+    """A pair of systems with the random `order` of its items and the answers at each of these positions.
+
+    An answer (in `places`) is 1, 0, -1, `ABSENT` (refused), or another value while unsettled. The current interim
+    analysis, `is_judged` or not, needs the positions from `begin` to `end`. `looks` are the completed analyses with
+    their numbers of answers, `metric` (items,) preferences.
+    """
 
     number: int
     systems: tuple[int, int]
@@ -57,19 +65,22 @@ class PairState:
 
     @property
     def usable(self) -> int:
-        """Places that are not impossible."""
+        """Number of positions that are not refused."""
         return len(self.places) - self.places.count(ABSENT)
 
     def usable_from(self, begin: int) -> list[int]:
-        """Places from there on that are not impossible."""
+        """Positions from `begin` on that are not refused."""
         return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
 
 
 def rulings(
     rule: Rule, pairs: Sequence[PairState], *, beside: Sequence[PairState], units: Ints
 ) -> list[tuple[Ruling, str]]:
-    """The rulings of pairs at one look, and why a pair is closed: 'rule', 'items' or nothing. `beside`: pairs, these
-    among them, whose answers count where an estimator or documents look at several; `units` (items,) of each item."""
+    """Results of pairs at one interim analysis, with the reason for closing a pair: 'rule', 'items' or none.
+
+    `beside`: all pairs (these included) whose answers count, for estimators that use several pairs and for clusters;
+    `units` (items,) is the cluster of each item.
+    """
     (look,) = {pair.looks[-1][0] for pair in pairs}
     human = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(beside):
@@ -78,7 +89,7 @@ def rulings(
     judged = np.array([pair.number in numbers for pair in beside])
     metric = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(pairs):
-        if pair.metric is not None:  # which may be older than some items
+        if pair.metric is not None:  # it may lack items that were added later
             metric[row, : len(pair.metric)] = pair.metric
     kinds = annotation_kinds(human[judged], metric)
     counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))
@@ -103,13 +114,15 @@ def rulings(
 def _margin(
     rule: Rule, pair: PairState, decision: int, why: str, estimate: LookEstimates
 ) -> tuple[float, float, float]:
-    """Margin, low and high: over all looks together while more may come; by the stage-wise ordering of a pair that
-    ended as planned, by its bound, at its last look or as hopeless."""
+    """Margin with bounds: simultaneous over all analyses while the pair is open, else by stage-wise ordering.
+
+    The latter applies to a pair that ended as planned: at its boundary, at its last analysis or for futility.
+    """
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)
     if why == "rule" or (why and is_last):
         looks, n = np.array(pair.looks).T
         bounds = np.array(rule.bounds)[looks]
-        # Theta decides, which is exact: a score next to the bound is put on the side where theta is.
+        # Theta decides and is exact: a z value next to the boundary is moved to the side given by theta.
         score, edge = estimate.score, bounds[-1] * estimate.error
         if decision:
             score = decision * np.maximum(decision * score, edge * (1 + _NEXT))

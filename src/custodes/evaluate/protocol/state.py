@@ -1,4 +1,4 @@
-"""The state of a protocol with people at the other end: plain values, a file between sessions, checked when read."""
+"""The state of a live protocol: plain values, saved to a file between sessions and validated when read."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from custodes.strict_json import decode, digest, is_lossless
 FORMAT = "custodes-protocol"
 VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
-"""Preferences of a pair's first system; the last one is none."""
+"""Codes of the preferences of a pair's first system; the last one is a refusal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
+    """The state of a live protocol as plain values, which can be saved to a file.
 
-    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
-    item is asked), in the order of `pairs`. `seed` makes the orders and an estimator's draws. `metric` (pairs, items)
-    preferences, empty without a metric; `units` the cluster of each item. What is asked and decided follows from these:
-    `asking`.
+    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: it could not be judged, and
+    another item replaces it), in the order of `pairs`. `seed` determines the orders and the random numbers of
+    estimators. `metric` (pairs, items) are preferences, empty without a metric; `units` is the cluster of each item.
+    Questions and decisions follow from these values: see `asking`.
     """
 
     systems: tuple[str, ...]
@@ -56,17 +56,17 @@ class State:
 
     @cached_property
     def rule(self) -> Rule:
-        """What the stopping means for these items."""
+        """The stopping rule for these items."""
         return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Every item's index."""
+        """Item to its index."""
         return {item: k for k, item in enumerate(self.items)}
 
     @cached_property
     def places(self) -> Ints:
-        """(pairs, items): where each item stands in the order of each pair."""
+        """(pairs, items): position of each item in the order of each pair."""
         return np.argsort(self._orders, axis=1)
 
     @cached_property
@@ -76,12 +76,12 @@ class State:
 
     @cached_property
     def asking(self) -> ConcurrentAnnotation:
-        """What is asked and decided after these answers; not to be changed."""
+        """Questions and decisions after these answers; treat as read-only."""
         return self._replayed[0]
 
     @cached_property
     def _replayed(self) -> tuple[ConcurrentAnnotation, int]:
-        """The answers given again, in whatever order they fit; and how many do not."""
+        """Replay of the answers in an order in which they are allowed, and the number that are never allowed."""
         asking = ConcurrentAnnotation(
             orders=self._orders.tolist(),
             rule=self.rule,
@@ -104,9 +104,9 @@ class State:
         return asking, sum(map(len, left))
 
     def after(self, asking: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
-        """The state after more answers, which led to this."""
+        """The state after more answers, with the `asking` that they lead to."""
         state = replace(self, answers=answers)
-        # what never changes is not state again
+        # constant values need no new check
         state.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
         return state
 
@@ -116,7 +116,7 @@ class State:
 
     @classmethod
     def from_json(cls, text: bytes | str) -> State:
-        """The state that `to_json` wrote; raises `InputError` for anything else, and for one that was edited."""
+        """Read a state written by `to_json`; raises `InputError` for other files, and for edited ones."""
         try:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
             head = decode(content, _HEAD)
@@ -139,7 +139,7 @@ class State:
 
     @classmethod
     def read(cls, path: str | Path) -> State:
-        """The state in a file."""
+        """Read the state from a file."""
         try:
             text = small_file(Path(path), "a state")
         except (OSError, TypeError, ValueError) as problem:
@@ -149,7 +149,7 @@ class State:
 
 
 class _Head(msgspec.Struct):
-    """What every version of the file has."""
+    """Fields that all versions of the file have."""
 
     format: str = ""
     version: int = 0
@@ -162,13 +162,13 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State
 
 
-# Made here and not on first use: types looked up by several threads at once can crash the process.
+# Created on import: types first looked up by several threads at once can crash the process.
 _HEAD = msgspec.json.Decoder(_Head)
 _FILE = msgspec.json.Decoder(_File)
 
 
 def check(state: State) -> None:
-    """Raise `OptionError` where no protocol can be in this state."""
+    """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
     for what, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
         at_least(what, len(names), least)

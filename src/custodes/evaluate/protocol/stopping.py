@@ -1,4 +1,4 @@
-"""Stopping: when a pair is decided, when nobody is asked any more, and what the estimators must allow for it."""
+"""Stopping rules: when a pair is decided and when annotation ends, and which estimators they allow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_boun
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Stopping:
-    """When a pair is decided, and when nobody is asked any more.
+    """Rule for deciding a pair and for ending the annotation.
 
-    `stop`: what closes a pair: 'decided' (theta is beyond 1 - gamma/2 or below gamma/2), or also 'futility' (its
-    probability of being decided by the last look is below `futility`). Every round adds `batch` annotations to each
-    open pair, or goes on to the next of `looks`, annotations of a pair. `budget`: annotations in all. `boundary` of
-    repeated looks: 'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every look requires.
+    `stop`: reasons for closing a pair: 'decided' (theta above 1 - gamma/2 or below gamma/2), or also 'futility' (its
+    probability of being decided by the last interim analysis is below `futility`). Every round adds `batch` annotations
+    to each undecided pair, or goes to the next of `looks`, numbers of annotations per pair. `budget`: annotations in
+    all. `boundary` for repeated analyses: 'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every
+    analysis requires.
 
     >>> Stopping(stop="futility", looks=[10, 20], boundary="pocock")
     Stopping(stop='futility', looks=(10, 20), boundary='pocock')
@@ -38,7 +39,7 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        # All fields are set: a decoder leaves those at their default to the class.
+        # All fields are passed: the decoder would leave missing ones to the class defaults.
         for name, kind in declared(Stopping).items():
             value = getattr(self, name)
             checked = {"looks": _looks, "boundary": _boundary}.get(name)
@@ -112,15 +113,15 @@ def _listed(looks: Any) -> str:
 
 
 USUAL = Stopping()
-"""As in the paper."""
+"""The rule of the paper."""
 
 
 def asked_for(
     estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, alone: bool
 ) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
-    """Estimators and stopping rules, each once; `alone` says that there is no metric.
+    """Requested estimators and stopping rules without duplicates; `alone`: there is no metric.
 
-    Raises `OptionError` for unknown estimators, and for what does not go together.
+    Raises `OptionError` for unknown estimators, and for incompatible combinations.
     """
     if estimator is None:
         estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)

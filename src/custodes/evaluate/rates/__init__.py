@@ -1,1 +1,1 @@
-"""Rates of labels; the parts of the question `rates`."""
+"""Rates of labels, such as pass rates."""

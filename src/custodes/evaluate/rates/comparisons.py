@@ -1,4 +1,4 @@
-"""Rates of two systems, or of a slice and all other outputs, compared by posterior draws."""
+"""Comparison of rates between two systems, or between a slice and all other outputs, by posterior draws."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
-"""Difference of TPR and of TNR up to which systems may share error rates."""
+"""Largest difference of TPR and of TNR at which systems may share error rates."""
 
 
 def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
-    """An interval as columns."""
+    """Columns of an estimate and its bounds."""
     return {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
 
 
 def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
-    """Differences of TPR and of TNR, each (1 + draws,); human labels of the two count as independent."""
+    """Differences of TPR and of TNR, each (1 + draws,); human labels of the two systems are treated as independent."""
     tpr, tnr = (first.values(measure) - second.values(measure) for measure in (sensitivity, specificity))
     return tpr, tnr
 
 
 def correlation(first: Floats, second: Floats, units: Ints) -> float:
-    """Correlation of two estimates from the influences of outputs (n,) on each, in shared clusters `units`.
+    """Correlation of two estimates, from the influences of outputs (n,) on each, summed over shared clusters `units`.
 
-    At most .99, so that the difference keeps a width.
+    At most .99, so that the variance of the difference is positive.
 
     >>> correlation(np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]), np.array([0, 0, 1, 1]))
     0.99
@@ -45,7 +45,7 @@ def correlation(first: Floats, second: Floats, units: Ints) -> float:
 
 
 def rate_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
-    """Corrected difference, (1 + draws,): draws of both rates with the correlation of their shared clusters."""
+    """Corrected difference, (1 + draws,), from draws of both rates with the correlation due to shared clusters."""
     if not np.isfinite(first.corrected.value + second.corrected.value):
         return np.full(2, np.nan)
     shared = correlation(first.influence, second.influence, units)
@@ -175,7 +175,8 @@ FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
 def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Rows of slices of all metrics with p-values adjusted over slices and tests (Holm), and what differs."""
+    """Rows of slices of all metrics with p-values adjusted over slices and tests (Holm), and significant
+    differences."""
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))

@@ -1,4 +1,4 @@
-"""Estimates of one judge on some outputs: joint posterior of labels, rates with bounds, measures of agreement."""
+"""Estimates for one judge on some outputs: joint posterior of labels, rates with bounds, measures of agreement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, sc
 from custodes.stats.ratios import ratio
 
 FOLDS = 5
-"""Folds of the cross-fitted threshold."""
+"""Folds for cross-fitted thresholds."""
 
 
 class Interval(NamedTuple):
@@ -51,7 +51,7 @@ class EstimateSettings(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class StratifiedLabels:
-    """Outputs with a label of a judge, by stratum, and what they say of a statistic of their counts.
+    """Outputs with a label of a judge, by stratum, for statistics of their counts.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class StratifiedLabels:
     stratum : int array of shape (n,)
         The judge's label, or the bin of its score.
     weights : array of shape (n,)
-        What an output with a human label counts, 0 without one; their sum is the number of labelled outputs.
+        Weight of an output with a human label, 0 without one; the sum is the number of labelled outputs.
     totalled : array of shape (n,)
-        What an output counts in the proportion of its stratum.
+        Weight of an output in the proportion of its stratum.
     n_strata : int
     sampling : {'random', 'by-judge', 'by-label'}
     confidence : float
@@ -93,11 +93,11 @@ class StratifiedLabels:
 
     @property
     def of_all(self) -> StratifiedLabels:
-        """The same human labels, in proportions of all outputs with a label of the judge."""
+        """The same human labels, with the stratum proportions of all outputs that have a label of the judge."""
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """(n,): of each output on a statistic of joint proportions (..., strata, labels)."""
+        """(n,): influence of each output on a statistic of joint proportions (..., strata, labels)."""
         return output_influence(
             lambda counts: statistic(joint_estimate(counts, sampling=self.sampling)),
             self.counts,
@@ -108,7 +108,7 @@ class StratifiedLabels:
         )
 
     def divisor(self, influence: Floats) -> float:
-        """What counts are divided by because weights differ and outputs share clusters."""
+        """Divisor of counts, for unequal weights and shared clusters."""
         has_label = self.outputs.labelled
         return _kish(self.weights[has_label]) * _divisor(self.outputs, influence, self.confidence, kind=has_label)
 
@@ -134,23 +134,23 @@ class StratifiedLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeRates:
-    """What one judge says of some outputs, beside the annotators.
+    """Rates of some outputs by one judge and by the annotators.
 
     Attributes
     ----------
     rate_draws : array of shape (draws,)
         Posterior draws of the corrected rate.
     pairs : StratifiedLabels or None
-        Outputs by the judge's label, for measures of agreement; where outputs were labelled at random, those with both
-        labels. None: there is no judge.
+        Outputs by the judge's label, for measures of agreement; with random sampling those with both labels. None
+        without a judge.
     influence, human_influence : arrays of shape (n,)
-        Of each output on the corrected rate and on the rate by human labels.
+        Influence of each output on the corrected rate and on the rate by human labels.
     corrected, human, judge : Interval
         Rates of the positive label.
     n_judged, n_labelled : int
-        Outputs whose rate is meant, and outputs with both labels.
+        Outputs whose rate is estimated, and outputs with both labels.
     rarer : float
-        Number of human labels of the rarer kind.
+        Number of human labels of the less frequent kind.
     judge_n, human_n : float
         Effective number of labels of the judge and of the annotators.
     unlabelled : float
@@ -186,7 +186,7 @@ class JudgeRates:
         return self.pairs.values(statistic) if self.pairs is not None and self.n_labelled else np.full(2, np.nan)
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
-        """Measures of agreement; those of two labels are undefined with more."""
+        """Measures of agreement; those for two labels are undefined with more labels."""
         undefined = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
         if self.pairs is None or not self.n_labelled:
             return undefined
@@ -195,7 +195,7 @@ class JudgeRates:
 
 
 def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
-    """Measures of agreement that are defined for so many labels, of joint proportions (..., labels, labels) of `n`
+    """Measures of agreement for this number of labels, as functions of joint proportions (..., labels, labels) of `n`
     outputs."""
     weighting: Weighting = "quadratic" if ordered else "none"
     return {
@@ -212,7 +212,7 @@ def positive_rate(joint: Floats) -> Floats:
 
 
 def bounded(values: Floats, confidence: float) -> Interval:
-    """The estimate (first) with the central interval of the draws, which contains it; undefined where it is."""
+    """The estimate (first value) with the central interval of the draws, extended to contain it; undefined if it is."""
     if not np.isfinite(values[0]):
         return UNDEFINED
     low, high = percentile_interval(values[1:], confidence=confidence)
@@ -226,16 +226,16 @@ def judge_rates(
     strata: Ints | None = None,
     **settings: Unpack[EstimateSettings],
 ) -> JudgeRates:
-    """Estimates of a judge with two human labels, or with the labels themselves.
+    """Estimates for a judge with two human labels, or with the labels themselves.
 
     Parameters
     ----------
     outputs : LabelledOutputs
-        With two labels, the second positive; with more, rates are of the second.
+        With two labels, the second is positive; with more, rates are those of the second.
     labels : array of shape (n,)
         Code of the judge's label; NaN: none.
     strata : int array of shape (n,), optional
-        Strata of a judge that gives scores, instead of its labels.
+        Strata of a judge that gives scores, used instead of its labels.
     **settings
         See `EstimateSettings`.
     """
@@ -245,7 +245,7 @@ def judge_rates(
     has_label = rows.labelled
     weights = np.where(has_label, rows.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
-    # A golden set from elsewhere has no part in the rate of the other outputs.
+    # Human labels of a separate golden set are not part of the rate of the other outputs.
     meant = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
     pairs = StratifiedLabels(
         outputs=rows,
@@ -303,7 +303,7 @@ def _kish(weights: Floats) -> float:
 
 
 def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:
-    """What counts are divided by because outputs share clusters; 1 where they do not."""
+    """Divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.clustered:
         return 1.0
     divisor = float(influence_design_effect(influence, outputs.unit, kind=kind).divisor(confidence))
@@ -319,13 +319,15 @@ def _wilson(value: float, n: float, confidence: float) -> Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeLabels:
-    """A judge's labels of all outputs, with the strata and the threshold of a judge that gives scores; `human`: there
-    is no judge, and outputs form one stratum."""
+    """A judge's labels of all outputs, with strata and threshold if it gives scores.
+
+    `human`: there is no judge, and all outputs form one stratum.
+    """
 
     name: str
     labels: Floats
     evaluated: Floats
-    """The labels by cross-fitted thresholds where the output has a human label."""
+    """The labels by cross-fitted thresholds for outputs with a human label."""
     strata: Ints | None = None
     scores: Floats | None = None
     threshold: float = np.nan
@@ -340,12 +342,12 @@ class JudgeLabels:
 
     @property
     def of_thresholds(self) -> JudgeLabels:
-        """The judge with labels by cross-fitted thresholds, for its errors."""
+        """The judge with labels by cross-fitted thresholds, for estimating its errors."""
         return replace(self, labels=self.evaluated, strata=None if self.scores is not None else self.strata)
 
 
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
-    """Each judge of outputs with two labels; without a metric, one named `human`.
+    """Each judge of outputs with two labels; without a metric, a single one named `human`.
 
     Scores become labels by a number or by a cross-fitted `ThresholdTarget`; without a threshold they only form strata.
     """
@@ -374,7 +376,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
 
 
 def parsed_threshold(text: str) -> float | ThresholdTarget:
-    """A number, or what the threshold aims at."""
+    """A threshold as a number or as the target of its selection."""
     try:
         number = float(text)
     except ValueError:
@@ -383,7 +385,8 @@ def parsed_threshold(text: str) -> float | ThresholdTarget:
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """P-value of 'the judge's labels are as frequent inside the labelled part as outside', the smallest over labels.
+    """P-value of 'the judge's labels are equally frequent in the labelled part and in the rest', the smallest over
+    labels.
 
     A z-test with the variance by clusters, Bonferroni over labels; NaN where all outputs are labelled or none is.
     """

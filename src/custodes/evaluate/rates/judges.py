@@ -1,4 +1,4 @@
-"""Agreement of a judge's labels with human labels; ROC curve and calibration of judges that give scores."""
+"""Agreement of a judge's labels with human labels: the table shared by `rates` and `agreement`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def judge_table() -> Any:
     """The declaration of the table."""
     return table(
         "One row per metric: how well its labels agree with human labels.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("label", "the positive label; empty where labels are compared one by one"),
         count("n_labelled", "outputs with both labels", "Human labels"),
         *(
@@ -62,7 +62,7 @@ def judge_table() -> Any:
 
 
 def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
-    """The metrics whose labels are compared with human labels; of more than two labels those that give labels."""
+    """The metrics to compare with human labels; with more than two labels only those that give labels."""
     binary = len(outputs.words) == 2
     for judge in judges_of(outputs, threshold if binary else None):
         if judge.name != HUMAN and (binary or judge.scores is None):

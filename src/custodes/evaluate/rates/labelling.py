@@ -1,4 +1,4 @@
-"""Labelling: how many human labels are needed, and which outputs to label next."""
+"""Number of human labels needed, and selection of the outputs to label next."""
 
 from __future__ import annotations
 
@@ -36,22 +36,25 @@ from custodes.stats.rates.sample_size import (
 from custodes.stats.ratios import ratio
 
 TARGETS = ("corrected_rate", "tpr", "tnr", "difference")
-"""What labels are allocated for."""
+"""Quantities for which labels are allocated."""
 
 FEWEST = 5
-"""Labels of each label of the judge, where it has as many outputs."""
+"""Fewest human labels for each label of the judge, if it has as many outputs."""
 
 POWER = 0.8
-"""Probability of finding a difference."""
+"""Power of the test of a difference."""
 
 MOST_LABELS_ALONE = 10**7
 
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Parts of Neyman's allocation that are tried: with few labels, a label of the judge that is nearly always right needs
-more labels than Neyman's allocation gives it."""
+"""Weights of Neyman's allocation that are tried.
+
+Neyman's allocation gives too few human labels to a label of the judge that is nearly always correct, if labels are
+few.
+"""
 
 TYPICAL_LABELS = 200
-"""Number of labels at which they are compared."""
+"""Number of human labels at which the allocations are compared."""
 
 
 @result
@@ -127,10 +130,9 @@ def labelling(
 
     Notes
     -----
-    Outputs with different labels of a judge differ in how unsure their human label is. Neyman's allocation labels more
-    of those that are unsure. What is known of each label of the judge comes from the human labels so far; `accuracy` is
-    assumed where there are none, and weighs as much as two labels. Give the new labels to `rates` with
-    `sampling='by-judge'`.
+    The judge's labels differ in how uncertain the human label is. Neyman's allocation labels more of the outputs with
+    an uncertain human label. The uncertainty is estimated from the existing human labels; without any, `accuracy` is
+    assumed, with the weight of two labels. Give the new labels to `rates` with `sampling='by-judge'`.
 
     References
     ----------
@@ -198,7 +200,7 @@ def _judge(outputs: LabelledOutputs, metric: str | None) -> int:
 
 
 class _LabellingPlan:
-    """Strata of the outputs by system and label of the judge, and what is known of each."""
+    """Strata of the outputs by system and label of the judge, with estimates of their human labels."""
 
     def __init__(self, outputs: LabelledOutputs, judge: int, *, accuracy: float, confidence: float) -> None:
         from scipy.special import ndtri
@@ -209,7 +211,7 @@ class _LabellingPlan:
         assumed = np.array([1 - accuracy, accuracy])
         gold = np.nan_to_num(outputs.gold)
         pooled = np.array([gold[codes == code].sum(axis=0) for code in (0, 1)])
-        # Systems share what is known of a label of the judge where they have none of their own.
+        # Systems without human labels for a label of the judge use those of the other systems.
         prior = stratum_rates(pooled, assumed)
         self.strata: list[_Stratum] = []
         self.rates = np.empty((len(self.systems), 2))
@@ -234,7 +236,7 @@ class _LabellingPlan:
 
     @cached_property
     def shares(self) -> Floats:
-        """(systems, 2): best proportions of labels for the corrected rate of each system."""
+        """(systems, 2): best allocation of human labels for the corrected rate of each system, as proportions."""
         return np.array(
             [
                 self._best(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
@@ -250,7 +252,7 @@ class _LabellingPlan:
         outputs: Ints,
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
-        """Between Neyman's allocation, which is best with many labels, and labels in proportion to outputs."""
+        """The best mixture of Neyman's allocation, which is optimal for many labels, and proportional allocation."""
         mixtures = [part * neyman + (1 - part) * weights for part in MIXTURES]
         n = min(TYPICAL_LABELS, int(outputs.sum()))
         widths = [self._width(share, rates, outputs, statistic)(n) for share in mixtures]
@@ -258,12 +260,12 @@ class _LabellingPlan:
 
     @cached_property
     def together(self) -> tuple[Ints, Floats]:
-        """(2,): outputs of all systems with each label of the judge, and rates of positive human labels."""
+        """(2,) each: outputs of all systems with each label of the judge, and rates of positive human labels."""
         n = self.n.sum(axis=0)
         return n, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n), nan=0.5)
 
     def error_share(self, *, positive: bool) -> Floats:
-        """Best proportions of labels for TPR or TNR over all systems."""
+        """Best allocation of human labels for TPR or TNR over all systems, as proportions."""
         outputs, rates = self.together
         weights = ratio(outputs, outputs.sum())
         neyman = error_rate_shares(weights, rates, positive=positive)
@@ -312,7 +314,7 @@ class _LabellingPlan:
     def _width(
         self, share: Floats, rates: Floats, outputs: Ints, statistic: Callable[[Floats], Floats]
     ) -> Callable[[float], float]:
-        """Width of the interval of a statistic by the number of labels."""
+        """Interval width of a statistic as a function of the number of labels."""
 
         def width(n: float) -> float:
             draws = statistic(expected_posterior(share, rates, outputs, n).draws)
@@ -330,7 +332,7 @@ class _LabellingPlan:
         return float(np.sqrt(variance))
 
     def _alone(self, rate: float, width: float) -> int | None:
-        """Labels for a Wilson interval of a width, without the judge."""
+        """Number of labels for a Wilson interval of this width, without the judge."""
 
         def size(n: float) -> float:
             low, high = wilson_interval(rate, n, quantile=self.quantile)
@@ -362,7 +364,7 @@ class _LabellingPlan:
         }
 
     def missing(self, needed: list[dict[str, Any]], target: str) -> Ints:
-        """Labels that a target still needs: of each system, or for error rates (1,) of all."""
+        """Labels still needed for a target: per system, or (1,) in all for error rates."""
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
@@ -375,7 +377,7 @@ class _LabellingPlan:
         return np.asarray(np.maximum(most - self.labelled.sum(axis=1), 0))
 
     def added(self, target: str, n: Ints) -> Ints:
-        """(systems, 2): outputs to label next, `n` of each system or (1,) of all."""
+        """(systems, 2): outputs to label next, `n` per system or (1,) in all."""
         free = self.n - self.labelled
         if len(n) == len(self.systems) and target not in ("tpr", "tnr"):
             rows = zip(self.shares, self.labelled, free, n, strict=True)
@@ -409,7 +411,7 @@ class _LabellingPlan:
             }
 
     def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
-        """Rows of the table `outputs`, sorted by item; whatever the order of the input."""
+        """Rows of the table `outputs`, sorted by item; they do not depend on the order of the input."""
         parts = []
         for stratum, n in zip(self.strata, added.ravel(), strict=True):
             free = self.outputs.table.filter(pl.Series(stratum.rows & ~self.outputs.labelled)).sort("item")
@@ -425,7 +427,7 @@ class _LabellingPlan:
         return pl.concat(parts).sort("item", "system")
 
     def notes(self, target: str, added: Ints) -> list[Note]:
-        """What a plan assumes."""
+        """Notes on the assumptions of the plan."""
         none = [
             f"{self.outputs.systems[stratum.system]} {self.outputs.words[stratum.label]}"
             for stratum in self.strata

@@ -1,4 +1,4 @@
-"""Notes on the labels of a study and on its judges: what may reverse a conclusion."""
+"""Notes on the labels of a study and on its judges, in particular those that may reverse a conclusion."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SAMPLING_ALPHA = 0.01
 """Level of the test that the labelled part is a random sample."""
 
 FEW_LABELS = 3
-"""Human labels of the rarer class below which bounds are known to be too narrow."""
+"""Human labels of the less frequent class below which intervals are too narrow."""
 
 FEW_CLUSTERS = 40
-"""Labelled clusters below which bounds are known to be too narrow."""
+"""Labelled clusters below which intervals are too narrow."""
 
 WARNINGS = (
     "no-human-labels",
@@ -69,7 +69,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 
 
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
-    """Notes on the strata of systems: where no output has a human label, the estimate there is arbitrary."""
+    """Notes on strata without human labels, where the estimate depends on the prior alone."""
     shares = {name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0}
     parts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"

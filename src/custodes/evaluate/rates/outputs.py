@@ -20,8 +20,8 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
 Consensus = Literal["vote", "dawid-skene", "kept"]
-"""How several annotators of an output give one label: the majority (a draw is no label), the most probable label of
-Dawid and Skene's model, or the proportion of annotators with each label."""
+"""Methods to combine the labels of several annotators: majority vote (a draw gives no label), the most probable label
+of the Dawid-Skene model, or the proportions of annotators."""
 
 KEY = ["item", "system"]
 DAWID_SKENE_ITERATIONS = 200
@@ -45,7 +45,7 @@ class LabelledOutputs:
     gold : array of shape (n, labels)
         Human label as proportions of annotators; a row of NaN: not labelled.
     annotated : array of shape (annotators, n)
-        Code of the label by each annotator, whatever `as_binary` made of the scale; NaN: none.
+        Code of the label by each annotator, before `as_binary`; NaN: none.
     judged : array of shape (metrics, n)
         Code or score by each metric; NaN: none.
     is_score : bool array of shape (metrics,)
@@ -189,7 +189,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
 
 
 def _of_rater(rows: pl.DataFrame, outputs: pl.DataFrame, rater: str, *, is_score: bool) -> Floats:
-    """Code or score of each output; of repeats the mean score, or the most frequent label (a draw is none)."""
+    """Code or score of each output; with repeats the mean score, or the most frequent label (none for a draw)."""
     of_rater = rows.filter(pl.col("rater") == rater).select(*KEY, "score")
     if of_rater.select(KEY).is_duplicated().any():
         grouped = of_rater.group_by(KEY)
@@ -204,7 +204,7 @@ def _of_rater(rows: pl.DataFrame, outputs: pl.DataFrame, rater: str, *, is_score
 
 
 def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
-    """The scale of ratings that were read as numbers, whole numbers of annotators (or metrics); the rows with codes."""
+    """The scale of numeric ratings, if they are few different whole numbers, and the rows with codes."""
     who = study.humans or study.metrics
     values = rows.filter(pl.col("rater").is_in(list(who)))["score"].unique().sort()
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
@@ -224,8 +224,10 @@ def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelS
 
 
 def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
-    """Human labels (n, labels) as proportions, from codes (annotators, n); agreement and alpha of the annotators, and
-    how many outputs have no majority."""
+    """Human labels (n, labels) as proportions, from codes (annotators, n).
+
+    Also returns the agreement and alpha of the annotators, and the number of outputs without a majority.
+    """
     n, k = labels.shape[1], len(scale.words)
     worker, task = np.nonzero(~np.isnan(labels))
     if not len(task):
@@ -250,5 +252,5 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
 
 
 def known_binary(words: tuple[str, ...]) -> bool:
-    """Whether the two labels are known words, so that the positive one is certain."""
+    """Whether both labels are known words, so that the positive one is known."""
     return len(words) == 2 and set(words) <= POLARITY.keys()

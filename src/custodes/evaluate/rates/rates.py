@@ -1,4 +1,4 @@
-"""Pass rates: may a judge's labels be trusted, what is the true rate, and which version is better?"""
+"""Rates of labels (such as pass rates), corrected for errors of the judge, and compared between systems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
 Calibration = Literal["within", "shared"]
-"""Where a judge's error rates come from: each system's own labels, or all systems together."""
+"""Source of a judge's error rates: the labels of each system, or of all systems jointly."""
 
 
 @result
@@ -54,8 +54,8 @@ class Rates(Result):
 
     rates: pl.DataFrame = table(
         "One row per metric, system and label: how often the label is given.",
-        label("metric", "its name; `human` without a metric"),
-        label("system", "its name"),
+        label("metric", "name of the metric; `human` without a metric"),
+        label("system", "name of the system"),
         label("label", "the label whose rate is given"),
         count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
         count("n_labelled", "outputs with a human label", "Human labels"),
@@ -63,7 +63,7 @@ class Rates(Result):
         share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
         share(
             "corrected_rate",
-            "rate by human and metric labels together; without a metric by human labels",
+            "rate estimated from human and metric labels; without a metric from human labels",
             "Corrected rate",
             interval=True,
         ),
@@ -74,7 +74,7 @@ class Rates(Result):
         ),
         count(
             "labels_saved",
-            "human labels that human labels alone would need more for an interval as narrow",
+            "additional human labels needed for an interval of equal width without the metric",
             "Labels saved",
         ),
         label("reason", "why a rate is undefined or uncertain", essential=False),
@@ -82,7 +82,7 @@ class Rates(Result):
     judges: pl.DataFrame = judge_table()
     differences: pl.DataFrame = table(
         "One row per metric and pair of systems: which has the higher rate.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("system_a", "first of the pair"),
         label("system_b", "second of the pair"),
         label("label", "the label whose rate is compared"),
@@ -105,7 +105,7 @@ class Rates(Result):
     )
     slices: pl.DataFrame = table(
         "One row per metric and slice (`by`), each against all other outputs.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("slice", "the value of the column"),
         count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
         count("n_labelled", "outputs with a human label", "Human labels"),
@@ -120,7 +120,7 @@ class Rates(Result):
     )
     confusion: pl.DataFrame = table(
         "One row per metric and pair of labels.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("label", "by the metric"),
         label("human_label", "by the annotators"),
         score("n", "outputs; fractions where annotators differ and all are kept"),
@@ -129,9 +129,9 @@ class Rates(Result):
     )
     replacement: pl.DataFrame = table(
         "One row per metric, where outputs have labels of several annotators: the alternative annotator test.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         count("annotators", "annotators tested, each with 30 outputs that another one labelled, too", "Annotators"),
-        score("epsilon", "by how much the metric may be worse, since it costs less"),
+        score("epsilon", "margin by which the metric may be worse, since it costs less"),
         share(
             "winning_rate",
             "proportion of annotators who are significantly not better than the metric by epsilon or more; by clusters",
@@ -150,7 +150,7 @@ class Rates(Result):
     )
     replacement_annotators: pl.DataFrame = table(
         "One row per metric and annotator of the alternative annotator test.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         label("annotator", "the annotator whom the metric would replace"),
         count("n", "outputs that another annotator labelled, too"),
         share("advantage", "proportion of outputs where the metric is at least as close to the other annotators"),
@@ -161,7 +161,7 @@ class Rates(Result):
     )
     roc: pl.DataFrame = table(
         "One row per metric that gives scores and threshold.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         score("threshold", "outputs with at least this score are positive"),
         share("tpr", "sensitivity at the threshold"),
         share("fpr", "1 - specificity at the threshold"),
@@ -170,7 +170,7 @@ class Rates(Result):
     )
     calibration: pl.DataFrame = table(
         "One row per metric that gives scores and bin of scores.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         score("score", "mean score of the bin"),
         count("n_labelled", "human labels in the bin"),
         share("human_rate", "proportion of positive human labels", interval=True),
@@ -214,8 +214,8 @@ def rates(
     (columns `cluster` and `probability` of items) reduce counts to effective counts. Differences and error rates of
     two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
 
-    The table `replacement` has the alternative annotator test, where outputs have labels of several annotators: for
-    each annotator, whether the judge is as close to the other annotators, but for `epsilon`.
+    The table `replacement` has the alternative annotator test, if outputs have labels of several annotators. It tests
+    for each annotator whether the judge is closer to the other annotators, up to the margin `epsilon`.
 
     References
     ----------
@@ -336,8 +336,8 @@ def _answer(
 def _by_system(
     outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
-    """Estimates of each system, and the method: error rates shared by systems where they are equivalent."""
-    # Rows keep their place, so that influences of two systems can be compared by cluster.
+    """Estimates for each system, and the method; systems share error rates if these are equivalent."""
+    # All rows are kept, so that influences of two systems can be matched by cluster.
     rates_of = {name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)}
     if judge.name == HUMAN:
         return rates_of, "human labels"

@@ -14,11 +14,11 @@ from custodes.stats.intervals import student_quantile
 from custodes.stats.rates.replacement import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 
 PASSED = 0.5
-"""Winning rate from which a judge may replace an annotator, as published."""
+"""Winning rate at which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 
 class ReplacementRows(NamedTuple):
-    """A row of the table `replacement` and, for each annotator, of `replacement_annotators`."""
+    """A row of `replacement`, with its rows of `replacement_annotators`."""
 
     judge: dict[str, Any]
     annotators: list[dict[str, Any]]
@@ -27,7 +27,7 @@ class ReplacementRows(NamedTuple):
 def replacement_rows(
     outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
 ) -> Iterator[ReplacementRows]:
-    """Of each metric that labels outputs like annotators; nothing where no output has labels of two annotators."""
+    """Rows for each metric that gives labels; none if no output has labels of two annotators."""
     several = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not several.any():
         return
@@ -47,7 +47,7 @@ def replacement_rows(
 
 
 def _numbers(outputs: LabelledOutputs, codes: Floats) -> Floats:
-    """Codes of ordered labels as their numbers."""
+    """Codes of ordered labels as numbers."""
     if not outputs.ordered:
         return codes
     values = np.array([float(word) for word in outputs.words])

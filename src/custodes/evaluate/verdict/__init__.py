@@ -1,1 +1,1 @@
-"""What does it all mean? The answer in plain words, a file per subject."""
+"""Summary of the results in sentences, one file per subject."""

@@ -1,4 +1,4 @@
-"""What judges look at beside quality: the order in which outputs are shown, their length, who wrote them."""
+"""Sentences on biases and failures of judges: presentation order, length, own systems, missing verdicts."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ FAULTS = {
     LENGTH: "{points} points of margin, adjusted for human preference",
     OWN: "{factor} gets {points} points of win rate, adjusted for quality",
     CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
-    FAILURES: "readable verdicts are missing more often for some than for others, by {factor}",
+    FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
-"""The estimate behind a finding of a kind."""
-ONE_ORDER = "{points} points of margin, if lots were drawn for the order of each comparison"
-"""The same of a position effect, by a judge that saw each comparison in one order."""
+"""Text for the estimate of a finding, by kind."""
+ONE_ORDER = "{points} points of margin, if the order of each comparison was random"
+"""Text for a position effect of a judge that saw each comparison in one order."""
 LEAST_FAILED = 0.01
-"""Smallest reported proportion of questions without a verdict."""
+"""Smallest failure rate that is reported."""
 
 
 def faults(view: AspectResults) -> Iterator[str]:
-    """How often the best judges change their mind with the order, and what each prefers beside quality."""
+    """How often the best judges change their preference with the order, and the findings on each judge."""
     orders, findings = view.judges["orders"], view.judges["findings"]
     repeated = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
     flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
-        again = f" In the same order, it agrees with itself in {percent(repeated.get(row['rater']))}."
+        again = f" Repeated in the same order, {percent(repeated.get(row['rater']))} of its verdicts agree."
         yield (
-            f"{row['rater']} names another winner in {with_ends(row, 'flip_rate', write=percent)} of"
-            f" {plural(row['n_both_orders'], 'comparison')} when the two outputs change places."
+            f"{row['rater']} changes its preference in {with_ends(row, 'flip_rate', write=percent)} of"
+            f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."
             + (again if row["rater"] in repeated else "")
         )
     yield from _unanswered(view)
@@ -54,7 +54,7 @@ def faults(view: AspectResults) -> Iterator[str]:
 
 
 def _unanswered(view: AspectResults) -> Iterator[str]:
-    """Questions without a verdict, their reasons, and the comparisons that are left out for them."""
+    """Failure rates of judges, reasons of failures, and comparisons that are excluded because of them."""
     missing = view.judges["missing"]
     half = dict(
         view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()

@@ -57,8 +57,7 @@ def favours(view: AspectResults) -> Iterator[str]:
 
 
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
-    """Findings in groups, each metric once: by its first row, or as a near copy of a metric before it with the same
-    finding."""
+    """Findings in groups of near copies with the same finding; each metric is in one group."""
     groups: list[list[Row]] = []
     reported: set[str] = set()
     for row in rows:
@@ -76,12 +75,12 @@ def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
 
 
 def do_near_copies(copies: list[str], **limit: int) -> str:
-    """The end of a sentence on near copies with the same finding, after `so`."""
+    """Sentence ending on near copies with the same finding, to follow `so`."""
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, **limit)}"
 
 
 def _finding_line(view: AspectResults, group: list[Row]) -> str:
-    """The finding of the first metric of a group, its ranks, its other findings, and its near copies."""
+    """The finding of the first metric of a group, with ranks, other findings of the metric, and near copies."""
     row, *copies = group
     metric, system = row["metric"], row["system"]
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
@@ -108,7 +107,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
-    """Which of the metrics have no score for the aspect, so that a score for all aspects is compared with it."""
+    """Note on metrics without a score for the aspect, whose score for all aspects is used."""
     overall = set(view.overall.filter("overall")["metric"])
     if named := [name for name in metrics if name in overall]:
         who = f"{names(named)} {'has' if len(named) == 1 else 'have'} no"
@@ -132,7 +131,7 @@ def _inconclusive(view: AspectResults) -> Iterator[str]:
 
 
 def flips(view: AspectResults) -> Iterator[str]:
-    """How often the first metric decides as people do, and the decisions that any metric reverses."""
+    """Decision errors of the best metric, and human decisions that any metric reverses."""
     errors, human = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
     if not errors.height or not human.height:
         return

@@ -1,4 +1,4 @@
-"""Which metric to trust, which is no better than chance, and what this study is too small to decide."""
+"""Sentences on metrics: which agrees best, which are no better than chance, and what is undecided."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from custodes.answers.wording import names, number, p_equals, p_value, percent, 
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 
 MARKED_EFFECT = 1.5
-"""The design effect from which clusters of items are named first."""
+"""Design effect above which clusters of items are mentioned first."""
 OTHERWISE = ("against-people", "no-metrics")
-"""Problems that `chance` reports, or that a question about annotators does not have."""
+"""Problems covered by `chance`, or irrelevant for a question on annotators."""
 
 
 def serious(problems: pl.DataFrame) -> Iterator[str]:
-    """Warnings and errors of `check`, each message once."""
+    """Warnings and errors of `check`, without duplicates."""
     rows = problems.filter(pl.col("severity") != "info", ~pl.col("rule").is_in(OTHERWISE))
     return map(sentence, rows["message"].unique(maintain_order=True))
 
 
 def design(view: AspectResults) -> Iterator[str]:
-    """What in the data of one aspect would fool a reader."""
+    """Problems in the data of one aspect that may mislead a reader."""
     yield from serious(view.problems)
     mean = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean >= MARKED_EFFECT:
@@ -34,7 +34,7 @@ def design(view: AspectResults) -> Iterator[str]:
 
 
 def trust(view: AspectResults) -> Iterator[str]:
-    """The metric with the highest agreement, those that it does not differ from, and its accuracy at system level."""
+    """The metric with the highest agreement, metrics that do not differ from it, and its accuracy at system level."""
     if not view.standing:
         yield "No metric can be compared with the annotators: agreement is undefined."
         return
@@ -42,7 +42,7 @@ def trust(view: AspectResults) -> Iterator[str]:
     if view.side("above"):
         agrees = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
         yield f"{agrees}{_differences(view, best, others)}"
-        # Pairwise accuracy of two systems is all or nothing.
+        # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _at_system_level(view, best)
     elif view.bounded:
@@ -58,7 +58,7 @@ def _score(view: AspectResults, row: Row) -> str:
     """The statistic that ranks the metrics, with its interval and the chance level."""
     if view.ordered:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
-    # An interval of no length only says that no comparison differs.
+    # An interval of width 0 only occurs because no comparison differs.
     certain = row["value_low"] == row["value_high"]
     text = percent(row["value"]) if certain else with_ends(row, "value", write=percent)
     chance = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
@@ -66,14 +66,14 @@ def _score(view: AspectResults, row: Row) -> str:
 
 
 def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
-    """The tests of the best metric and the others, as the end of a sentence."""
+    """Tests between the best metric and the others, as the end of a sentence."""
     tests = _tests_of(view, best["metric"], best["statistic"])
     p_values = dict(tests.select("other", "p_adjusted").iter_rows())
     level = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
     if others and all(row["may_be_best"] is None for row in view.standing):
         return " Differences between metrics were not tested."
     if level:
-        near = tests.filter(note=AT_THRESHOLD)["other"].to_list()  # the Monte Carlo error leaves these open
+        near = tests.filter(note=AT_THRESHOLD)["other"].to_list()  # undecided because of the Monte Carlo error
         clear, close = (
             {name: p for name, p in level.items() if (name in near) is is_near} for is_near in (False, True)
         )
@@ -88,13 +88,13 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
-    """Tests of the difference of a metric and each `other` one by a statistic."""
+    """Tests of a metric against each `other` one by a statistic."""
     rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
 def _with_p_values(level: dict[str, float | None]) -> str:
-    """Metrics with the adjusted p-value of each, or with the smallest where they are many."""
+    """Metrics with their adjusted p-values, or with the smallest one if there are many."""
     if len(level) <= MOST_NAMED:
         return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in level.items()])
     tested = [p for p in level.values() if p is not None]
@@ -102,7 +102,7 @@ def _with_p_values(level: dict[str, float | None]) -> str:
 
 
 def _at_system_level(view: AspectResults, best: Row) -> str:
-    """The pairwise accuracy of the metric that agrees best within items, and a higher one if there is any."""
+    """Pairwise accuracy of the metric with the highest agreement within items, and a metric with a higher one."""
     text = (
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
@@ -130,7 +130,7 @@ def chance(view: AspectResults) -> Iterator[str]:
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:
-    """What this study is too small to decide."""
+    """Comparisons for which the study is too small."""
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference here can be compared with chance."
     elif view.leaders[1:]:

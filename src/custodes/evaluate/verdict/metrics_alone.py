@@ -1,4 +1,4 @@
-"""What metrics and judges say where no human ratings exist."""
+"""Sentences for a study of metrics and judges without human ratings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 EXAMPLE_RATE = 0.6
 EXAMPLE_COMPARISONS = 200
-"""Comparisons with which a two-sided sign test at .05 finds a win rate of .6 with a probability of .8."""
+"""Comparisons for 80 % power of a two-sided sign test (level .05) at a win rate of .6."""
 
 
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
@@ -37,13 +37,13 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield (
         "labels",
         f"Human ratings of a part would show which metric to trust (agreement). With about {EXAMPLE_COMPARISONS} human "
-        f"comparisons of two systems, a win rate of {percent(EXAMPLE_RATE)} is found with a probability of about 80 %; "
+        f"comparisons of two systems, a test finds a win rate of {percent(EXAMPLE_RATE)} with about 80 % power; "
         "plan computes this for a study.",
     )
 
 
 def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
-    """The systems that may be first by each metric, and the pairs on which metrics contradict each other."""
+    """The top group of systems by each metric, and the pairs on which metrics contradict each other."""
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
@@ -63,13 +63,13 @@ def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
         n = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
         against = f"on {contradicted} two metrics" if contradicted else "no two metrics"
         yield (
-            f"Of {plural(n, 'pair')} of systems, {agreed} are decided alike by every metric, and {against} contradict "
+            f"Of {plural(n, 'pair')} of systems, all metrics decide {agreed} equally, and {against} contradict "
             "each other significantly (each metric tested by itself)."
         )
 
 
 def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
-    """What one metric says of the first system, from its rows of systems by rank; empty without a test."""
+    """The best system by one metric, from its rows of systems by rank; empty without a test."""
     first = rows.filter(pl.col("may_be_first"))["system"].to_list()
     if not first:
         return ""
@@ -84,7 +84,7 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
 
 
 def _alike(complementarity: Result) -> Iterator[str]:
-    """The two metrics that rank outputs most alike, and the two that do least."""
+    """The two metrics with the most similar rankings of outputs, and the two with the least similar."""
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
     if pairs.is_empty():
         return
@@ -93,5 +93,5 @@ def _alike(complementarity: Result) -> Iterator[str]:
     scale = "0: equal rankings of the outputs of an item, .5: unrelated"
     compared = f"The most similar metrics are {first}, the least similar {last}; {scale}."
     if pairs.height == 1:
-        compared = f"How alike the two metrics rank: {first}; {scale}."
+        compared = f"Similarity of the two metrics: {first}; {scale}."
     yield f"Which metric to trust is unknown without human ratings. {compared}"

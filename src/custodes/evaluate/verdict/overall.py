@@ -1,4 +1,4 @@
-"""What holds on all aspects."""
+"""Sentences on findings that hold on all aspects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Metrics that are better than chance on no aspect."""
+    """Metrics that are not better than chance on any aspect."""
     informed = {name for view in views for name in view.side("above")}
     nowhere = [row["metric"] for row in views[0].standing if row["metric"] not in informed]
     if nowhere and any(view.side("above", "below") for view in views):
@@ -58,7 +58,7 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Findings of partiality that hold on every aspect: metrics of the top group first, then by size."""
+    """Partiality found on every aspect: metrics of the top group first, then by size."""
     top, informed = leaders_everywhere(views), {name for view in views for name in view.side("above")}
     views = [view for view in views if not view.sided]
     findings = [{(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views]

@@ -1,4 +1,4 @@
-"""Rates of labels in plain words: the rate, the trust in the judge, differences between versions and slices."""
+"""Sentences on rates of labels: rates, errors of the judge, differences between systems and slices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
 
 
 def _best_judge(judges: pl.DataFrame) -> str:
-    """The judge with the highest chance-corrected agreement, whose corrected rates are reported; `human` without."""
+    """The judge with the highest chance-corrected agreement, whose corrected rates are reported; `human` without a
+    judge."""
     rows = judges.filter(pl.col("accuracy").is_not_null())
     if rows.is_empty():
         return str(judges["metric"][0]) if judges.height else HUMAN
@@ -82,7 +83,7 @@ def _trust(row: Row) -> str:
 
 
 def _replacement(rows: pl.DataFrame) -> Iterator[str]:
-    """Which judges pass the alternative annotator test, and which are not shown to."""
+    """Judges that pass the alternative annotator test, and judges that do not."""
     tested = rows.filter(pl.col("may_replace").is_not_null())
     if tested.is_empty():
         return

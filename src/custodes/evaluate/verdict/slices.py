@@ -11,15 +11,15 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 FAULTS: Mapping[str, str] = {
     "consistency": "gives the same verdict in both orders",
     "first_rate": "prefers the output shown first",
-    "agreement_within_order": "gives the same verdict when asked again",
-    "agreement": "gives the same label when asked again",
+    "agreement_within_order": "gives the same verdict on repetition",
+    "agreement": "gives the same label on repetition",
     "failure_rate": "gives no readable verdict",
 }
-"""What a rater does, by statistic of `Consistency.slices`."""
+"""Text for the event of each statistic of `Consistency.slices`."""
 
 
 def slices(view: AspectResults) -> Iterator[str]:
-    """The clearest findings of each question, and how many there are."""
+    """The most significant findings of each question, and the number of findings."""
     for question, write in (("agreement", _agreement), ("consistency", _consistency), ("favoritism", _favoritism)):
         rows = view.slices[question].sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         yield from map(write, rows[:MOST_NAMED])

@@ -1,4 +1,4 @@
-"""Which system is best, and how many more comparisons the undecided pairs need."""
+"""Sentences on the best system, and on further comparisons for undecided pairs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share
 from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
-"""Systems of the top group are named up to so many."""
+"""Most systems of the top group that are named."""
 
 
 def best(view: AspectResults) -> Iterator[str]:
-    """The system that is best, those that may be, or why nobody can say."""
+    """The best system, the candidates, or the reason why it cannot be determined."""
     if view.split:
         groups = "; ".join(names(group) for group in view.split)
         yield (
@@ -66,7 +66,7 @@ def interim(view: AspectResults) -> Iterator[str]:
 
 
 def _cycle(row: Row) -> str:
-    """The systems of a cycle, each of which beats the next."""
+    """The systems of a cycle, each of which wins against the next."""
     first, *others = row["cycle"].split(" > ")
     beaten = ", which beats ".join(others)
     return (
@@ -77,9 +77,9 @@ def _cycle(row: Row) -> str:
 
 
 def _standing(view: AspectResults) -> str:
-    """The top group, and how often the first system wins."""
+    """The top group, and the win rate of the first system."""
     first, (leader, *others), top = view.board[0], [row["system"] for row in view.board], view.top
-    # Corrected systems have strengths alone; no interval of win rates holds where answers decided how many were asked.
+    # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first["win_rate"] is not None and not view.stopped:
         wins = with_ends(first, "win_rate", write=percent)
         rate = f"wins {wins} against an opponent on average, a tie counting half"
@@ -113,11 +113,11 @@ def _standing(view: AspectResults) -> str:
 
 
 def labels(view: AspectResults) -> Iterator[str]:
-    """How many pairs are undecided, and how many more comparisons those need that concern which system is best.
+    """Number of undecided pairs, and the comparisons needed by those that matter for the best system.
 
-    These are pairs with the leader, first, and pairs within the top group. Decisions and forecasts are of the joint
-    test of all pairs, and decisions by the comparisons of a pair alone where strengths do not describe it; there is no
-    forecast for a corrected leaderboard.
+    First come pairs with the leader, then pairs within the top group. Decisions and forecasts use the joint test of all
+    pairs; if the strengths do not describe a pair, its own comparisons. There is no forecast for a corrected
+    leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided = [
@@ -153,7 +153,7 @@ def labels(view: AspectResults) -> Iterator[str]:
 
 
 def rounded(count: float) -> str:
-    """A count of which two digits are known.
+    """A count rounded to two significant digits.
 
     >>> rounded(7), rounded(118), rounded(2345)
     ('7', '120', '2300')

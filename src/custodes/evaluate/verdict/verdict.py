@@ -1,4 +1,4 @@
-"""The answer in plain words; it never says more than the intervals allow."""
+"""Summary of a study in sentences, limited to what the intervals support."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HEADINGS: Mapping[str, str] = {
     "rates": "What the rates are",
     "best": "Which system is best",
     "trust": "Which metric to trust",
-    "faults": "What judges look at beside quality",
+    "faults": "Biases and failures of judges",
     "favours": "Which systems metrics over-rate or under-rate",
     "slices": "Which slices of the data differ",
     "labels": "What more annotations would decide",
@@ -48,7 +48,7 @@ HEADINGS: Mapping[str, str] = {
     "uncertain": "Undecided",
 }
 ESSENTIAL = ("design", "rates", "best", "trust", "faults", "favours", "slices", "labels")
-"""What a reader in a hurry needs."""
+"""Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
     "best": best,
@@ -61,26 +61,26 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "flips": flips,
     "uncertain": uncertain,
 }
-"""The sentences of one aspect, by kind, in the order of the headings."""
+"""Functions for the sentences of one aspect, by heading, in order."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "best": overall.best,
     "trust": overall.trust,
     "chance": overall.chance,
     "favours": overall.favours,
 }
-"""The sentences of all aspects together."""
+"""Functions for the sentences on all aspects."""
 OF_SYSTEMS = ("design", "best", "labels")
-"""Kinds that need no metric."""
+"""Headings that need no metric."""
 NOT_OF_SIDES = ("best", "favours", "labels", "flips")
-"""Kinds that say nothing where sides of a pair are compared and not systems."""
+"""Headings without meaning if sides of a pair are compared instead of systems."""
 
 
 @result
 class Verdict(Result):
-    """What check, leaderboard, agreement, favoritism and ranking say together, in plain words. See `verdict`."""
+    """Summary of check, leaderboard, agreement, favoritism, consistency and ranking in sentences. See `verdict`."""
 
     verdict: pl.DataFrame = table(
-        "One row per sentence or two; without aspect where it is about all of them.",
+        "One row per statement; statements on all aspects have no aspect.",
         label(
             "kind",
             "what it is about: design, rates, best, trust, faults, favours, slices, labels, chance, flips or uncertain",
@@ -106,7 +106,7 @@ def verdict(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Verdict:
-    """Summarise the study in plain words: best system, best metric, its favoritism, and what more labels would settle.
+    """Summarise the study in plain words: best system, best metric, its favoritism, and the use of more annotations.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def verdict(
     if not chosen.humans:
         return _of_metrics(study, by, alpha, bounds)
     agreed = agreement(study, by=by, alpha=alpha, **bounds)
-    favoured = favoritism(study, by=by, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
+    favoured = favoritism(study, by=by, alpha=alpha, **bounds)  # raises for metrics without outputs
     return verdict_of(
         {
             "check": check(study, **shared),
@@ -157,20 +157,20 @@ def _of_metrics(study: Study, by: str | None, alpha: float, bounds: dict[str, An
         **{name: bounds[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
     results: dict[str, Result] = {"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)}
-    with suppress(InputError):  # nothing repeats, and no order is known
+    with suppress(InputError):  # no repeats and no known order
         results["consistency"] = consistency(study, by=by, alpha=alpha, **bounds)
-    with suppress(InputError):  # verdicts, or one metric
+    with suppress(InputError):  # verdicts only, or one metric
         results["complementarity"] = complementarity(study, **selection)
     return verdict_of(results)
 
 
 def best_metrics(agreement: Agreement) -> list[str]:
-    """The metric of each aspect that agrees best with people: whose leaderboards are shown."""
+    """The metric of each aspect with the highest agreement, whose leaderboard is displayed."""
     return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
 
 
 def verdict_of(results: Mapping[str, Result]) -> Verdict:
-    """The verdict of results of one study, by question, without a provenance; that of systems without an agreement."""
+    """The verdict from results of one study, by question, without provenance; on systems only without an agreement."""
     problems = results["check"].to_frame("problems").filter(aspect="")
     if "rates" in results:
         labelled = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
@@ -187,7 +187,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
     kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not alone]
-    # Without an aspect a problem concerns the whole study; a view without an aspect has it already.
+    # A problem without an aspect concerns the whole study; a view without an aspect already has it.
     whole = [] if "" in aspects else [("design", text) for text in serious(problems)]
     parts = []
     if len(views) > 1:

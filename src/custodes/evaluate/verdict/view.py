@@ -1,4 +1,4 @@
-"""Rows of the results for one aspect, from which sentences are written."""
+"""Rows of the results for one aspect, as input for the sentences."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from custodes.evaluate.ranking import Ranking
 
 MOST_NAMED = 3
 SYSTEM_LEVEL = "pairwise_accuracy"
-"""The statistic that is reported at system level."""
+"""The statistic reported at system level."""
 FEW_LABELS = 0.5
-"""Largest proportion of the comparisons of a metric for which corrected human verdicts name the best system."""
+"""Largest annotated proportion of a metric's comparisons for which the best system is determined with correction."""
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.of([kind.part("")], ())
     for kind in (Agreement, Consistency, Favoritism, Leaderboard, Ranking)
 }
-"""Questions that a study of annotators alone or without verdicts leaves out, as results without rows."""
+"""Questions omitted for studies with annotators alone or without verdicts, as empty results."""
 Row = dict[str, Any]
 
 
 class AspectResults:
-    """Results (question to answer) of one aspect as rows of their tables.
+    """Results (by question) of one aspect as rows of their tables.
 
-    `standing` has the metrics in the order of their agreement, best first, and `board` the systems by their rank by
-    `judge`: the annotators, or the annotators corrected with the first metric.
+    `standing` has the metrics sorted by agreement, best first, and `board` the systems sorted by their rank by `judge`:
+    the annotators, or the annotators corrected with the first metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
@@ -65,7 +65,7 @@ class AspectResults:
         self.tests = rows("agreement", "comparisons").filter(pl.col("p_adjusted").is_not_null())
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
         self.partiality = rows("favoritism", "partiality")
-        # Metrics with a system that they are partial to or against, the most significant first.
+        # Metrics with a finding of partiality, the most significant first.
         findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         questions = ("agreement", "favoritism", "consistency")
@@ -81,7 +81,7 @@ class AspectResults:
         first = self.standing[0]["metric"] if self.standing else ""
         corrected = rows("leaderboard", "corrected").filter(metric=first)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
-        # Where the human comparisons are not a random part of those of the first metric.
+        # Human comparisons are not a random part of those of the first metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{first}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
@@ -92,18 +92,18 @@ class AspectResults:
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
-        # Decided by their own comparisons, where strengths do not describe these.
+        # Decisions by direct comparisons, for pairs that the strengths do not describe.
         level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
         decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= level))
         self.decided_directly = {frozenset(pair) for pair in decided.select("system_a", "system_b").iter_rows()}
 
     def side(self, *names: str) -> list[str]:
-        """The metrics on these sides of chance."""
+        """The metrics on these sides of the chance level."""
         return [row["metric"] for row in self.standing if row["side"] in names]
 
     @property
     def split(self) -> list[list[str]]:
-        """The groups of systems that never met, where there are several."""
+        """Groups of systems that are not connected by comparisons; empty if all are connected."""
         parts: dict[Any, list[str]] = {}
         for row in self.board:
             parts.setdefault(row["part"], []).append(row["system"])
@@ -120,9 +120,9 @@ def _first(frame: pl.DataFrame) -> Row | None:
 
 
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
-    """The top group of metrics of each aspect, the best first; empty where no metric is above chance.
+    """The top group of metrics of each aspect, best first; empty if no metric is above chance.
 
-    Where metrics were not compared, it has those above chance.
+    If metrics were not tested against each other, it has those above chance.
     """
     top: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):

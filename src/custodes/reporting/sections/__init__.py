@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""The sections of the report, in the order a reader meets them; a new one is a file here and a line below."""
+"""Sections of the report, in order; a new one is a file here and a line below."""
 
 from custodes.registry import members
 from custodes.reporting.section import Section

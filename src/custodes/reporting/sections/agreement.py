@@ -1,4 +1,4 @@
-"""Section: who agrees with people."""
+"""Section: agreement of metrics with human ratings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """A statistic of the reader's choice with intervals, the whole table, and who can be told apart."""
+    """Agreement by the selected statistic with intervals, the whole table, and the group letters."""
     metrics = context.table("agreement.metrics")
     compared = context.table("agreement.comparisons")["statistic"].unique(maintain_order=True).to_list()
     default = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
@@ -70,7 +70,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def _common(context: Context) -> str:
-    """Every statistic on what all metrics rated; nothing where all rated the same."""
+    """All statistics on the outputs rated by all metrics; nothing if these are all outputs."""
     rows = context.table("agreement.common")
     if rows.is_empty():
         return ""

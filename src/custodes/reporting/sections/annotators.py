@@ -1,4 +1,4 @@
-"""Section: who answered, how far people agree, what they were paid, and what stopped the asking."""
+"""Section: annotators, their agreement, payment, and interim analyses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ REPORTED = (
     *("excluded-people", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Notes of the reader and of the selection that speak of people."""
+"""Notes of the reader and of the selection about annotators."""
 
 
 def _ask(context: Context) -> Annotators:
@@ -71,7 +71,7 @@ def _chosen(context: Context) -> Study:
 
 
 def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
-    """What the picture shows."""
+    """Rows of the figure."""
     return {"annotators-shown": with_interval(context.table("annotators.annotators"))}
 
 
@@ -97,7 +97,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _left_out(rows: pl.DataFrame, kind: str) -> str:
-    """How many people of each aspect the picture does not show."""
+    """Number of annotators by aspect that the figure omits."""
     of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
     parts = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
@@ -105,10 +105,10 @@ def _left_out(rows: pl.DataFrame, kind: str) -> str:
 
 
 def looks_of(study: Study) -> pl.DataFrame:
-    """The last look of each pair, beside what it would say had refusals been answers, and what its answers say now;
-    empty where nothing was stopped by its answers.
+    """Last interim analysis of each pair, its margin if refusals had been answers, and its margin on the current
+    answers; empty without interim analyses.
 
-    Looks are about the first aspect of a study alone.
+    Interim analyses concern only the first aspect of a study.
     """
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
@@ -132,8 +132,7 @@ def looks_of(study: Study) -> pl.DataFrame:
 
 
 def looks_sentences(looks: pl.DataFrame) -> list[str]:
-    """What must be known beside the looks: whose margins are inflated, and which rulings the answers of now do not
-    carry."""
+    """Sentences on interim analyses: inflated margins, and decisions not supported by the current answers."""
     declared = looks.filter(pl.col("said") != "=") if looks.height else looks
     if declared.is_empty():
         return []
@@ -158,7 +157,7 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
 
 
 def paid(study: Study) -> str:
-    """What the answers cost and how long they took, where a file says so."""
+    """Cost and duration of the answers, if they are recorded."""
     frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
     answers = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
     seconds = answers["seconds"].median()
@@ -178,7 +177,7 @@ def paid(study: Study) -> str:
 
 
 def _without(files: Sequence[str], message: str) -> str:
-    """A message without the name of the input that it begins with."""
+    """A message without the name of its input."""
     beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
     return message.removeprefix(f"{beginning}: ")
 

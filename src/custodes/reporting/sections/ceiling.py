@@ -1,4 +1,4 @@
-"""Section: how much of people's judgement all metrics together predict, what they miss, and what to add."""
+"""Section: prediction of human ratings by all metrics, and information that they lack."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from custodes.reporting.tables import chosen_table, table_html
 CHOSEN = {"target": "{aspect}"}
 ADDED = {"added": ("Alone", "τ-b of the metric alone"), "removed": ("Loss if removed", "of all metrics")}
 ADDED_IN_USE = {"added": ("Gain if added", "to those in use"), "removed": ("Loss if removed", "of those in use")}
-"""What the gains of the table `next` are called, without and with metrics in use."""
+"""Descriptions of the gains in the table `next`, without and with metrics in use."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    """Predictions of people, what metrics do not know, and which metric adds something."""
+    """Figures of prediction, of information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
     ratio, history = (
         ([_ratio()] if result.information.height else []),
@@ -79,8 +79,8 @@ def _bars(result: Ceiling) -> Figure:
         title="Prediction of human ratings",
         caption="Bars: Kendall τ-b of human ratings and held-out predictions. Whisker: interval from resampled items. "
         "Grey tick: one half of the annotators predicted by the other. Vermilion tick: what a perfect predictor could "
-        "reach; the rest is noise of the human ratings.",
-        alt="Bars of the agreement of predictions with people, for every aspect; the table below holds the numbers.",
+        "reach; the difference to 1 is noise of the human ratings.",
+        alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
         spec=spec_of(bars(empty_rows(), result).properties(width="container")),
         table="ceiling.prediction",
         lines=("target",),
@@ -101,7 +101,7 @@ def _ratio() -> Figure:
 
 
 def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
-    """What depends on the reader's aspect."""
+    """Figures of the selected aspect."""
     return [
         Figure(
             id="ceiling-lasso",
@@ -119,7 +119,7 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
             title=f"Adding one metric at a time{of_aspect}",
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled: the interval of the "
             "gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
-            alt="Line of the agreement of predictions with people as metrics are added one by one.",
+            alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
             spec=spec_of(steps(empty_rows()).properties(width="container")),
             table="ceiling.forward",
             where=CHOSEN,
@@ -132,14 +132,14 @@ def _history(result: Ceiling) -> Figure:
         id="ceiling-history",
         title="Prediction by release date of the metrics",
         caption="Prediction from all metrics released by each date; metrics without a date are left out.",
-        alt="Lines of the agreement of predictions with people against dates of release, one for every aspect.",
+        alt="Lines of the agreement of predictions with human ratings against dates of release, one for every aspect.",
         spec=spec_of(released(empty_rows(), result).properties(width="container")),
         table="ceiling.history",
     )
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
-    """The rows of `prediction`, and of `people` below each aspect; what they were predicted from in words."""
+    """Rows of `prediction`, with those of `people` below each aspect; the predictors in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bounds = [
         result.people.select(
@@ -158,7 +158,7 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
 
 
 def sentences(result: Ceiling) -> list[str]:
-    """Where metrics predict people worse than people's other aspects do, in plain words."""
+    """Sentences on aspects for which metrics predict worse than the other human aspects do."""
     texts = []
     for a, b, more, less in (
         (
@@ -188,7 +188,7 @@ def sentences(result: Ceiling) -> list[str]:
 
 
 def halo_sentences(result: Ceiling) -> list[str]:
-    """Where an annotator's own other aspects know more of a rating than other annotators' do."""
+    """Sentences on ratings that an annotator's own other aspects predict better than those of other annotators do."""
     same, other, metrics = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
     leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
@@ -240,7 +240,7 @@ def _turned(row: Mapping[str, float]) -> tuple[float, float]:
 
 
 def reached(result: Ceiling) -> list[tuple[str, str]]:
-    """For each aspect: what all metrics reach, beside what could be reached."""
+    """For each aspect: agreement of predictions from all metrics, and the bound of a perfect predictor."""
     bounds = {row["target"]: row for row in result.people.iter_rows(named=True)}
     rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
     texts = []
@@ -254,7 +254,7 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
             texts.append((aspect, f"{text}."))
             continue
         text += (
-            f", where a perfect predictor could reach"
+            f", and a perfect predictor could reach"
             f" {with_ends(bound, 'attainable')} against"
             f" {bound['annotators']} annotators whose errors are independent."
         )
@@ -267,7 +267,7 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
 
 
 def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
-    """Is a prediction better than a perfect predictor could be, by their intervals?"""
+    """Whether a prediction exceeds the bound of a perfect predictor, by the intervals."""
     if row is None or row["kendall_low"] is None or bound["attainable_high"] is None:
         return False
     return bool(row["kendall_low"] > bound["attainable_high"])

@@ -1,4 +1,4 @@
-"""Section: the study at a glance."""
+"""Section: overview of the study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 
 def _build(context: Context) -> Mapping[str, str]:
-    """Coverage, missing cells, ties, and what would fool a reader."""
+    """Coverage, missing ratings, ties, and problems of the data."""
     aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
     tables = {
         "summary": ("Ratings by aspect", aspect, None),
@@ -32,7 +32,7 @@ def _build(context: Context) -> Mapping[str, str]:
 
 
 RESAMPLES = 1000
-"""Also where the report has fewer: its test has a lower level than its intervals."""
+"""Minimum of the test, also for a report with fewer resamples: its level is lower than that of its intervals."""
 
 CHECK = Section(
     question="check",

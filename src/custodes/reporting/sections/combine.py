@@ -1,4 +1,4 @@
-"""Section: is a combination of metrics better than the best of them, what is it made of, and whom does it favour."""
+"""Section: combined metrics compared with the best single metric, their weights and favoritism."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _ask(context: Context) -> Combine:
     result: Combine = context.ask(
         combine, target=list(context.aspects), aspect=None, method=FAST, repeats=1, unseen="none"
     )
-    # Seconds differ from run to run, and the same seed gives the same page.
+    # Times differ between runs, but the same seed must give the same page.
     return replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
 
 
@@ -38,7 +38,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Ways of combining beside the best single metric, on outputs that none has seen."""
+    """Methods of combining compared with the best single metric, on held-out outputs."""
     result: Any = context.results["combine"]
     left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
     intervals = [column for column in context.declared("combine.comparison").columns if column.interval]
@@ -69,7 +69,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def first_of(result: Combine) -> str:
-    """The method that was named first, before anything was seen, and so the one that is judged."""
+    """The method given first, before any result was known, and therefore the one that is evaluated."""
     return str(result.provenance.options["method"][0])
 
 
@@ -80,8 +80,7 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
         caption="Kendall τ-b with human ratings on held-out outputs; whisker: interval from resampled items. Dashed: "
         "the "
         "best single metric, also chosen without these outputs.",
-        alt="Dots with whiskers of the agreement with people of every way of combining; the table below holds the "
-        "numbers.",
+        alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
         spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
         table="combine.comparison",
         where=CHOSEN,
@@ -126,7 +125,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
         title=f"Agreement by cost{of_aspect}",
         caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b on held-out outputs at each "
         "budget. A metric costs 1 where the raters file has no costs. Band: interval.",
-        alt="Steps of Kendall τ-b with people against the total cost of the metrics.",
+        alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
         spec=spec_of(drawn.properties(width="container")),
         table="costs",
         where=CHOSEN,
@@ -134,7 +133,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
-    """The rows of `comparison`, best first, with the lead over the single metric, and the favoritism of each."""
+    """The rows of `comparison`, best first, with the difference from the single metric, and the favoritism of each."""
     lead = result.comparison.select("target", "method").unique(maintain_order=True)
     leads = [_lead(result, *row) for row in lead.iter_rows()]
     ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
@@ -166,8 +165,9 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
 
 
 def sentences(result: Combine) -> list[tuple[str, str]]:
-    """Target and sentence: does the combination named first gain over the best single metric on held-out items? The
-    others stand without a claim."""
+    """Target and sentence: gain of the first combination over the best single metric on held-out items, and scores of
+    the others without a claim.
+    """
     sentences = []
     for target, way, single, others in _rivals(result):
         gains = result.generalisation.filter(target=target, method=way["method"]).drop_nulls("gain")
@@ -184,7 +184,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    """The claim that the interval of a gain allows."""
+    """The conclusion from the interval of a gain."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
     size = with_ends(row, "gain")
@@ -197,9 +197,9 @@ def _others(others: pl.DataFrame) -> str:
 
 
 def errors(result: Combine) -> list[tuple[str, str]]:
-    """For each aspect: accuracy and mean |Favi-Score| of that combination and the single metric.
+    """For each aspect: accuracy and mean |Favi-Score| of the combination and of the single metric.
 
-    Which of the two is more one-sided is left open: fewer errors raise |favi| by chance alone.
+    They are not compared, because |favi| is larger by chance with fewer errors.
     """
     texts = []
     for target, way, single, _ in _rivals(result):
@@ -222,7 +222,7 @@ def errors(result: Combine) -> list[tuple[str, str]]:
 
 
 def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
-    """Of each target: the combination named first and the best single metric, where both have a score; the others."""
+    """For each target: the first combination and the best single metric, if both have a score; the others."""
     rivals = []
     first = pl.col("method") == first_of(result)
     rows = comparison_rows(result).drop_nulls("kendall")

@@ -1,4 +1,4 @@
-"""Section: do many metrics say many things, and do they say what people say?"""
+"""Section: complementarity of metrics with each other and with human ratings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from custodes.reporting.section import Context, Figure, Section, empty_rows, spe
 from custodes.reporting.tables import table_html
 
 HEAT_WIDTH, MAP_WIDTH = 760, 560
-"""Pixels: the heat map and the map of places keep their proportions, so they do not fit themselves to the page."""
+"""Sizes in pixels: the heat map and the map of raters have fixed proportions, so they are not scaled to the page."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    """Distances of all raters, how many directions they differ in, and where they stand; few raters leave out some."""
+    """Distances of all raters, dimensions in which they differ, and their map; some need a minimum number of raters."""
     result: Any = context.results["complementarity"]
     means, heat = _distance_figures(result)
     best = [name for aspect, metric in context.best.items() for name in (metric, f"{metric}:{aspect}")]
@@ -37,7 +37,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
         id="complementarity-averages",
         title="Mean complementarity of two raters",
         caption="Dot: mean over pairs. Whisker: interval from resampled items. Dashed: unrelated raters.",
-        alt="Dot-and-whisker plot of the mean complementarity among people, between people and metrics, among metrics.",
+        alt="Dot-and-whisker plot of mean complementarity by kind of pair: human aspects, metrics, or one of each.",
         spec=spec_of(averages(empty_rows()).properties(width="container")),
         table="complementarity.averages",
         lines=("kinds",),
@@ -47,7 +47,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
         title="Complementarity of each pair of raters",
         caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
         "metrics, each ordered by similarity.",
-        alt="Heat map of the complementarity of every two raters, people first; the table below holds the means.",
+        alt="Heat map of the complementarity of each pair of raters, humans first; the table below has the means.",
         spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
         table="complementarity.pairs",
     )
@@ -58,9 +58,10 @@ def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
-        caption="The ranking that all raters share is subtracted first. Bars: the share that each principal component "
-        "has of what is left, with its interval. Blue line: all up to it. Dashed: as many raters who rank at random. "
-        f"Grey rule: {percent(SHARE)}. A steep blue line: raters disagree in few ways, not that they agree.",
+        caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining variance "
+        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: as many raters "
+        f"with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
+        "agreement.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
         spec=spec_of(variance_curve(empty_rows()).properties(width="container")),
         table="complementarity.components",
@@ -81,7 +82,7 @@ def _places(result: Complementarity, named: Sequence[str]) -> Figure:
 
 
 def sentences(result: Complementarity) -> list[str]:
-    """What the averages and the components say, in plain words."""
+    """Sentences on the averages and the components."""
     mean = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
     gaps = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     texts = []

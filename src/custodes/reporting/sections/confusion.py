@@ -1,4 +1,4 @@
-"""Section: the confusion matrix of any metric and pair of systems."""
+"""Section: confusion matrix of a selected metric and pair of systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="confusion-matrix",
             title="Human ratings and {metric}",
             caption="Counts of items. Green: same preference. Red: the metric errs.",
-            alt="Three by three table of people's preferences against the metric's, for the chosen pair of systems.",
+            alt="Three by three table of human and metric preferences, for the chosen pair of systems.",
             spec=spec_of(matrix(empty_rows())),
             table="favoritism.confusion",
             where={"aspect": "{aspect}", "metric": "{metric}", "system_a": "{system_a}", "system_b": "{system_b}"},

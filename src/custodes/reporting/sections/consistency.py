@@ -1,4 +1,4 @@
-"""Section: what judges look at beside quality, and whether they stay with their verdicts."""
+"""Section: biases of judges, and consistency of their verdicts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SHOWN = (
 )
 
 EXAMINED = ("findings", "orders", "repeats", "length", "confidence", "committee")
-"""Without a row in any of these the section has nothing to say."""
+"""The section needs a row in at least one of these tables."""
 
 NOTES = {
     "findings": ("inconclusive", "no-texts"),
     "orders": ("few-clusters", "half-judged", "one-of-two-orders", "one-order"),
 }
-"""Which notes stand below which table."""
+"""Rules of the notes below each table."""
 
 
 def _ask(context: Context) -> Consistency:
@@ -53,7 +53,8 @@ def _ask(context: Context) -> Consistency:
 
 
 def _everywhere(context: Context, name: str) -> pl.DataFrame:
-    """A table, with what has no aspect of people under each of theirs: the page shows one at a time."""
+    """A table, with rows without an aspect repeated for each human aspect, since the page displays one aspect at a
+    time."""
     rows = context.results["consistency"].to_frame(name)
     strangers = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
     copies = [strangers.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
@@ -96,7 +97,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="consistency-flips",
             title="Flip rate: the winner changes with the order",
             caption="Comparisons judged in both orders. Whisker: interval from resampled items.",
-            alt="Dots with whiskers: share of flips for every judge; the table below has the numbers.",
+            alt="Dots with whiskers: flip rate for every judge; the table below has the numbers.",
             spec=spec_of(flips(empty_rows()).properties(width="container")),
             table="consistency-orders",
             lines=("rater",),
@@ -116,7 +117,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """What is claimed first; then the tables that have rows."""
+    """Significant findings first; then the tables that have rows."""
     tables = []
     for name, caption in SHOWN:
         rows = _everywhere(context, name)

@@ -1,4 +1,4 @@
-"""Section: decisions once the errors of a metric are corrected by people's annotations."""
+"""Section: decisions after correcting the errors of a metric with human annotations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from custodes.reporting.tables import columns_with_values
 
 ALL = "all"
 MOST_CORRECTED = 3
-"""So many metrics are corrected, unless more are best on some aspect: sampling takes seconds per metric."""
+"""Maximum number of corrected metrics, unless more are best on some aspect: sampling takes seconds per metric."""
 
-# A reader's choice of rows: the column of that name holds the name in the rows it means.
+# Selections of rows: the column of this name contains the name in the selected rows.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
 
 MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))
 
 
 def _columns() -> tuple[Column, ...]:
-    """The columns of a pair: those of the estimator, and the decisions of the metric and of people alone."""
+    """The columns of a pair: those of the estimator, and the decisions by the metric and by human ratings alone."""
     declared = [
         column for column in Correction.declared()["pairs"].columns if column.essential or column.kind == "share"
     ]
@@ -44,7 +44,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _corrected_rows(context: Context) -> pl.DataFrame:
-    """A row per aspect, metric and pair, with what the page shows and draws."""
+    """Displayed rows per aspect, metric and pair."""
     result: Any = context.results["correction"]
     rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
     names = [name for column in _columns() for name in column.names]
@@ -52,7 +52,7 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
-    """The best metric of every aspect, and as many as there is time for of those not told apart from it."""
+    """The best metric of every aspect, and metrics that do not differ from it significantly, up to the maximum."""
     by_rank = [name for rank in zip_longest(*leaders) for name in rank if name]
     return list(dict.fromkeys([*best, *by_rank]))[: max(MOST_CORRECTED, len(set(best)))]
 
@@ -82,7 +82,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """What the metric alone, people alone and both together say of every pair."""
+    """Decisions of all pairs by the metric alone, by human ratings alone, and corrected."""
     rows = context.table("corrected")
     metrics = rows["metric"].unique(maintain_order=True).to_list()
     best = context.best.get(context.aspects[0], "")

@@ -1,4 +1,4 @@
-"""Section: whom each metric favours."""
+"""Section: favoritism of each metric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Right: few errors. Low: errors in both directions alike. Whisker: interval from resampled items. "
+            caption="Right: few errors. Low: errors cancel. Whisker: interval from resampled items. "
             "Labelled: the metric that agrees best with the annotators, the chosen one (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
@@ -60,7 +60,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, str]:
-    """How one-sided errors are, for whom, and what they do to decisions."""
+    """Favoritism by metric and by system, and its effect on decisions."""
     return {
         "table": table_html(
             context.table("favoritism.metrics").sort("mean_abs_favi", descending=True, nulls_last=True),

@@ -1,4 +1,4 @@
-"""Section: which system is best, by people, by people corrected with a metric, and by the chosen metric."""
+"""Section: leaderboard by human ratings, by corrected human ratings, and by the selected metric."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, 
 from custodes.reporting.tables import chosen_table, table_html
 
 PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
-"""Who stands in the first picture."""
+"""Raters in the first figure."""
 
 WHO = (("people", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
-"""Whose pictures and tables: the name of the part, the rater, what it is called."""
+"""Figures and tables by rater: the name of the part, the rater, its displayed name."""
 
 
 def _who(context: Context) -> Sequence[tuple[str, str, str]]:
@@ -34,7 +34,8 @@ def _ask(context: Context) -> Leaderboard:
 
 
 def _shown(context: Context) -> pl.DataFrame:
-    """The rows of people, and of people corrected by the metric that saves most, under the names of the picture."""
+    """The rows of human ratings, and of ratings corrected by the metric with the largest saving, by their displayed
+    names."""
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
     best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
@@ -44,12 +45,12 @@ def _shown(context: Context) -> pl.DataFrame:
 
 
 def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their part as the name of a panel."""
+    """The rows with their connected component as the name of a panel."""
     return rows.with_columns(panel=pl.col("part").cast(pl.String))
 
 
 def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
-    """The figure of rows with a panel, once for each part of systems that met, or as it is where all did."""
+    """The figure, once for each connected component of systems, or once if all are connected."""
     parts = panels(rows)
     if len(parts) < 2:
         return [figure]
@@ -57,7 +58,7 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
         replace(
             figure,
             id=f"{figure.id}-{part}" if place else figure.id,
-            title=f"{figure.title}: part {part} of systems that met",
+            title=f"{figure.title}: connected component {part} of the systems",
             where={**figure.where, "panel": str(part)},
         )
         for place, part in enumerate(parts)
@@ -65,7 +66,7 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
 
 
 def _by_metric(context: Context) -> pl.DataFrame:
-    """What the picture of the chosen metric shows: the rows of metrics."""
+    """Rows of the figure of the selected metric."""
     rows = context.table("leaderboard.systems").filter(pl.col("rater") != HUMAN)
     return _with_panel(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
 
@@ -75,7 +76,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
     by_metric = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    corrected = CORRECTED_PEOPLE in raters  # has strengths alone
+    corrected = CORRECTED_PEOPLE in raters  # has only strengths
     of_aspect = " ({aspect})" if any(context.aspects) else ""
     seen = "Systems that share a letter do not differ significantly. Whisker: interval; arrow: one bound is unknown."
     by_people = _in_panels(
@@ -158,7 +159,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Tables of corrected people, with the notes."""
+    """Tables of corrected human ratings, with the notes."""
     corrected = context.table("leaderboard.corrected")
     notes_of_study = {note.message for note in context.study.notes}
     return {
@@ -186,7 +187,7 @@ LEADERBOARD = Section(
         "leaderboard-shown": _shown(context),
         "leaderboard-by-metric": _by_metric(context),
     },
-    compares_systems=False,  # asked first, before it is known what the others compare
+    compares_systems=False,  # computed first, before it is known whether sides are compared
     alone=True,
     of_metrics=True,
 )

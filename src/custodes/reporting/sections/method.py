@@ -1,4 +1,4 @@
-"""Section: how the numbers were made, what was left out, and where the methods come from."""
+"""Section: methods, references, and data left out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CITATIONS = (
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Provenance, formulas in words, citations, and everything left out."""
+    """Provenance, formulas in words, citations, and data left out."""
     labels = "rates" in context.results
     alone = labels or not context.metrics or not context.has_people
     first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)

@@ -1,4 +1,4 @@
-"""Section: what the next study like this one would take."""
+"""Section: size of a similar future study."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _power(context: Context) -> list[Figure]:
             title="Power by margin",
             caption="Power to find the better system with human ratings alone, one analysis per pair. Points: pairs of "
             "systems at the margin that this study suggests.",
-            alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
+            alt="Lines of the power to find the better system against the margin, one for each number of annotations.",
             spec=spec_of(curve(empty_rows()).properties(width="container")),
             table="plan.power",
             where={"aspect": "{aspect}"},

@@ -1,4 +1,4 @@
-"""Section: how many annotations the same decisions would have taken."""
+"""Section: number of annotations needed for the same decisions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from custodes.reporting.section import Context, Figure, Section, empty_rows, spe
 from custodes.reporting.tables import table_html
 
 STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
-"""When the replayed protocol looks, and decides."""
+"""Interim analyses of the replayed protocol."""
 
 FEWEST = 20
-"""With fewer annotations per pair, stopping early has nothing to save."""
+"""Minimum number of annotations per pair; with fewer, early stopping saves nothing."""
 
 CAPTIONS = {
     "correct": "One point per interim analysis: mean over replications. Undecided pairs count as not different.",
@@ -27,7 +27,8 @@ CAPTIONS = {
 
 
 def check_not_stopped(context: Context) -> None:
-    """Refuse a study in which answers decided how many were asked: there is no fixed number to replay."""
+    """Raise an error for a study whose number of answers depended on the answers: there is no fixed number to
+    replay."""
     if sequential_notes(context.study.looks):
         raise InputError(
             "the number of answers depended on the answers, so there is no fixed number to replay or to plan from; the"
@@ -64,7 +65,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, object]:
-    """The protocol replayed with people alone: what a share of the annotations would have decided."""
+    """The protocol replayed with human ratings alone: decisions by number of annotations."""
     rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )

@@ -1,4 +1,4 @@
-"""Section: the ranking, and which decisions metrics get wrong."""
+"""Section: ranking of systems, and decision errors of metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIFFERENT = "Dotted: no significant difference by human ratings. Dashed red: the
 SIGNS = "+: the row’s system is significantly better; −: the column’s. Best by human ratings first."
 SHADES = "Orange: no difference by human ratings. Red: the opposite. Grey: a difference by human ratings only."
 WHO = (("people", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
-"""Whose graph and order: the name of the part, the rater, what it is called, what its graph shows, and its table."""
+"""Graphs and orders by rater: the name of the part, the rater, its displayed name, captions of its graph and table."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -30,7 +30,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id=f"ranking-{who}",
             title=name,
             caption=of_table if many else of_graph,
-            alt=f"{'Table' if many else 'Graph'} of who significantly beats whom by {name}; the decisions stand below.",
+            alt=f"{'Table' if many else 'Graph'} of significant differences by {name}; the table below has all.",
             spec=spec_of(drawn),
             table="graph",
             lines=() if many else ("y",),
@@ -63,13 +63,13 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _graph(context: Context) -> pl.DataFrame:
-    """What the pictures of decisions are drawn from."""
+    """Rows of the figures of decisions."""
     rows = context.table("ranking.decisions")
     return table_rows(rows) if crowded(rows) else graph_rows(rows)
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """People's graph beside a metric's, kinds of error, consensus."""
+    """Human graph and that of a metric, types of error, consensus."""
     return {
         "many": crowded(context.table("ranking.decisions")),
         "table": table_html(

@@ -1,1 +1,1 @@
-"""Encoders: texts to vectors of their tokens, by onnxruntime or transformers; what BERTScore and cosines share."""
+"""Encoders: token embeddings by onnxruntime or transformers, shared by BERTScore and cosine similarities."""

@@ -1,4 +1,4 @@
-"""What a back end of encoders is: a model that turns rows of tokens into vectors; the devices it may run on."""
+"""Interface of encoder back ends: a model from token ids to embeddings; devices."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
 
 
 class EncoderModel(Protocol):
-    """A model that is loaded. `signature`: its library and version, and what of the options changes a vector.
-    `alone`: what else is in a batch would change a vector, so every text runs by itself."""
+    """A loaded model. `signature`: its library with the version, and the options that change an embedding. `alone`:
+    embeddings depend on the other texts of a batch, so each text is encoded alone.
+    """
 
     signature: str
     alone: bool
 
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        """The vectors (texts, tokens, width) of rows of tokens (texts, tokens), of which `mask` 0 is padding."""
+        """Embeddings (texts, tokens, width) of token ids (texts, tokens); `mask` is 0 for padding."""
         ...
 
 
 class Device(NamedTuple):
-    """A kind of device, and which one of several."""
+    """Type of a device, and its index."""
 
     kind: str
     number: int
 
     @classmethod
     def of(cls, name: str) -> Device:
-        """The device that a name means: 'cpu', 'cuda', 'cuda:1', 'mps'."""
+        """Device by name: 'cpu', 'cuda', 'cuda:1', 'mps'."""
         matched = DEVICE.fullmatch(name)
         if not matched or (matched[2] and matched[1] != "cuda"):
             raise OptionError(f"device={shown(name)}; allowed: cpu, cuda, cuda:N (the N-th of several), mps")
@@ -45,8 +46,9 @@ class Device(NamedTuple):
 
 
 def threads() -> int:
-    """How many threads a model may use: as many as NumPy's products do, which heed OMP_NUM_THREADS, the limits that
-    the caller sets by threadpoolctl, and the processors that the process may use."""
+    """Number of threads of a model: that of NumPy's linear algebra, which respects OMP_NUM_THREADS, limits set by
+    threadpoolctl, and the CPUs available to the process.
+    """
     from threadpoolctl import threadpool_info
 
     products = [int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"]

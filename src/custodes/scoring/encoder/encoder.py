@@ -1,4 +1,4 @@
-"""Texts to vectors of their tokens: each text once, in batches of like length, and within bounded memory."""
+"""Token embeddings of texts: each distinct text once, in batches of similar length, with limited memory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from custodes.scoring.metric import MetricInputs, Place, Scored
 from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
-"""Bytes of vectors that an encoder keeps; those longest not asked for go first."""
+"""Maximum size of cached embeddings in bytes; the least recently used are removed first."""
 
 PART = 500_000
-"""Characters of texts that are encoded before they are compared: a batch is of like length, and memory is bounded."""
+"""Characters of texts encoded before they are compared: batches have similar lengths, and memory is limited."""
 
 LONG = 512
-"""A batch holds as many texts as are asked for while they have no more tokens; of longer ones fewer."""
+"""Maximum number of tokens for which a batch has the requested number of texts; longer texts have smaller batches."""
 
 
 class Encoded(NamedTuple):
-    """A text: its vectors (tokens, width) as the model gave them, its tokens, and the CPU seconds that they took."""
+    """A text: its embeddings (tokens, width), its tokens, and their CPU seconds."""
 
     vectors: Vectors
     tokens: Tokens
@@ -36,10 +36,11 @@ class Encoded(NamedTuple):
 
 
 class Encoder:
-    """A model with its tokenizer, and the vectors that it has made of texts.
+    """A model with its tokenizer and a cache of embeddings.
 
-    `lent`: CPU seconds of the vectors that were asked for again. A metric costs what it takes alone, whichever of those
-    that share a model is the first.
+    `lent`: CPU seconds of reused embeddings, so that the cost of a metric does not depend on which metric of the model
+    is computed first.
+
     """
 
     def __init__(self, model: EncoderModel, tokenizer: TextTokenizer, *, batch: int, signature: str) -> None:
@@ -52,7 +53,7 @@ class Encoder:
         self._bytes = 0
 
     def __call__(self, texts: Iterable[str]) -> dict[str, Encoded]:
-        """The vectors of each distinct text."""
+        """Embeddings of each distinct text."""
         encoded: dict[str, Encoded] = {}
         new = []
         for text in dict.fromkeys(texts):
@@ -63,8 +64,8 @@ class Encoder:
             else:
                 new.append(text)
         tokens = self.tokenizer(new)
-        # The longest first, so that memory fails early; those of like length by what they are: the last digits of a
-        # vector depend on its batch, and so no order of the file changes them.
+        # The longest first, so that a lack of memory shows early; equal lengths in text order, because the last digits
+        # of an embedding depend on its batch: so the order of the file does not change them.
         order = sorted(range(len(new)), key=lambda at: (-len(tokens[at].ids), new[at]))
         at = 0
         while at < len(order):
@@ -80,7 +81,7 @@ class Encoder:
         return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
-        """The vectors of a batch without those of padding."""
+        """Embeddings of a batch, without those of padding."""
         lengths = [len(tokens.ids) for tokens in some]
         if max(lengths) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in some]
@@ -105,8 +106,9 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
 
 
 def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
-    """Outputs by item, so many items at a time as their vectors may take memory. `others` (items,): what else of an
-    item is encoded."""
+    """Outputs by item, in groups of items whose embeddings fit in memory. `others` (items,): other texts of an item
+    that are encoded.
+    """
     rows: dict[int, list[int]] = {}
     for at, item in enumerate(texts.item.tolist()):
         rows.setdefault(item, []).append(at)
@@ -124,13 +126,14 @@ def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict
 
 
 Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping[int, str]]]
-"""Distinct outputs and other texts of an item to scores (outputs, texts), and why an output has none, by its place."""
+"""Function from distinct outputs and other texts of an item to scores (outputs, texts), and the reasons of missing
+scores by output position."""
 
 
 def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
-    """Compare the outputs of each item with its texts `others` (items,), a column for each.
+    """Compare the outputs of each item with its texts `others` (items,), one column for each.
 
-    `compare` gets distinct texts in an order of their own: the last digits of sums may depend on it.
+    `compare` gets distinct texts in a canonical order, because the last digits of sums may depend on the order.
     """
     lent = encoder.lent
     values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
@@ -152,12 +155,12 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()
-"""Encoders in use, so that metrics of one model share its vectors."""
+"""Open encoders, so that metrics of one model share its embeddings."""
 
 
 def opened(place: Place, *, model: str, layer: int, backend: str, revision: str, half: bool) -> Encoder:
-    """The encoder that the parameters of a metric name, shared with other metrics while these are open."""
-    device = Device.of(place.device.partition(",")[0])  # several are for workers
+    """Encoder with the parameters of a metric, shared with other open metrics."""
+    device = Device.of(place.device.partition(",")[0])  # several devices are only for workers
     if layer < -1:
         raise OptionError(
             f"layer={shown(layer)} is not allowed; 0 is the embeddings, 1 the first layer, ..., -1 the last"
@@ -187,4 +190,4 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
 
 
 PARAMETERS: dict[str, Any] = {"model": "", "layer": -1, "backend": "auto", "revision": "", "half": False}
-"""What every metric of an encoder can be told of it, with defaults."""
+"""Parameters of every metric of an encoder, with their defaults."""

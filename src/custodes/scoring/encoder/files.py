@@ -1,4 +1,4 @@
-"""Where an encoder is: a file, a folder or a repository of the hub; which of its files are meant, and their digest."""
+"""Files of an encoder: a file, a folder or a repository of the Hugging Face hub, with the digest of its files."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SETTINGS = ("config.json", "tokenizer_config.json", "special_tokens_map.json")
 WORDS = ("tokenizer.json", "vocab.*", "*.model")
 TOKENIZER = (*WORDS, "merges.txt", "added_tokens.json")
 WEIGHTS = (("*.safetensors", "*.safetensors.index.json"), ("pytorch_model*.bin", "pytorch_model*.bin.index.json"))
-"""Of the files of weights, the first kind that is there."""
+"""Weight files in order of preference."""
 
 PLACES = ("model.onnx", "onnx/model.onnx")
-"""Where an ONNX model is looked for first; then any that stands alone in the folder or in `onnx/`."""
+"""Preferred paths of an ONNX model; otherwise a single one in the folder or in `onnx/`."""
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
-SECONDS = 20  # of waiting for the hub
-BUSY = 500  # and above: the hub has no time for anybody
-SAID = 300  # characters of what a library says
+SECONDS = 20  # maximum time of a request to the hub
+BUSY = 500  # and above: the hub is overloaded
+SAID = 300  # maximum length of the message of a library
 
 EXAMPLES = (
     "model=FOLDER with an ONNX model and its tokenizer.json, or a name of the hub, such as"
@@ -39,8 +39,9 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """An encoder that is there: its folder, its ONNX model (None: transformers takes the folder), and the SHA-256 of
-    all files that may change a vector."""
+    """Files of an encoder: its folder, its ONNX model (None: transformers loads the folder), and the SHA-256 of all
+    files that can change an embedding.
+    """
 
     name: str
     folder: Path
@@ -49,11 +50,11 @@ class ModelFiles:
 
     @property
     def has_words(self) -> bool:
-        """Whether a tokenizer can be made of its files."""
+        """Whether its files define a tokenizer."""
         return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
     def setting(self, file: str) -> dict[str, Any]:
-        """What a file of settings says; nothing where it is not there."""
+        """Content of a settings file; empty without the file."""
         place = self.folder / file
         if not place.is_file():
             return {}
@@ -65,7 +66,7 @@ class ModelFiles:
 
 
 def find(model: str, backend: str, revision: str) -> ModelFiles:
-    """The encoder that `model` names: a folder, an ONNX file beside its tokenizer.json, or a repository of the hub."""
+    """Encoder named by `model`: a folder, an ONNX file beside its tokenizer.json, or a repository of the hub."""
     if backend not in BACKENDS:
         raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
     if not model:
@@ -73,7 +74,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     try:
         place = Path(model).expanduser()
         there = place.exists()
-    except (OSError, ValueError, RuntimeError):  # no file can have this name
+    except (OSError, ValueError, RuntimeError):  # not a valid file name
         there = False
     if there and revision:
         raise OptionError(
@@ -93,7 +94,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
                 name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place)))
             )
         onnx = place / name
-    folders = (onnx.parent, onnx.parent.parent)  # of the tokenizer, as beside onnx/model.onnx
+    folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
         raise InputError(f"{shown(model)}: no tokenizer.json next to {onnx.name}; add that of the model")
@@ -103,7 +104,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
 
 
 def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
-    """The ONNX model among names of files: of the usual name, or the only one; None where transformers takes them."""
+    """The ONNX model among file names: with a usual name, or the only one; None if transformers loads them."""
     if backend == "transformers":
         return None
     models = [name for name in names if name.endswith(".onnx")]
@@ -134,12 +135,12 @@ def _belongs(name: str, onnx: str) -> bool:
 
 
 def _settles(name: str) -> bool:
-    """Whether a file of a folder itself belongs to a tokenizer or holds settings."""
+    """Whether a file of a folder belongs to a tokenizer or holds settings."""
     return "/" not in name and any(fnmatchcase(name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
 
 
 def _of_transformers(names: Sequence[str]) -> list[str]:
-    """What transformers needs of a folder; nothing where there are no weights."""
+    """Files that transformers needs of a folder; none without weights."""
     top = [name for name in names if "/" not in name]
     for kind in WEIGHTS:
         if weights := [name for name in top if any(fnmatchcase(name, pattern) for pattern in kind)]:
@@ -160,7 +161,7 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
 
 
 def _fetched(model: str, backend: str, revision: str) -> Path:
-    """The folder of a repository of the hub, whose files are taken from the copy of huggingface_hub or downloaded."""
+    """Folder of a repository of the hub, from the cache of huggingface_hub or downloaded."""
     if not HUB.fullmatch(model):
         raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}")
     try:
@@ -171,7 +172,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
     branch = revision or "main"
     try:
-        with errors_only(logging):  # what it says of each try is said once below
+        with errors_only(logging):  # one error below replaces a message for each attempt
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
             names = [sibling.rfilename for sibling in siblings]
             onnx = _onnx(model, names, backend)
@@ -181,7 +182,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         raise
     except HFValidationError:
         raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}") from None
-    except Exception as problem:  # no connection: each version of its library has kinds of its own for it
+    except Exception as problem:  # no connection: the exception type depends on the version
         status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
         if status < BUSY:
             raise InputError(f"{shown(model)}: no such file or folder; the hub reports: {said(problem)}") from None
@@ -196,7 +197,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
 
 @contextmanager
 def errors_only(logging: Any) -> Iterator[None]:
-    """Only errors from a library of Hugging Face, of which this is the module `logging`, while the context is open."""
+    """Context in which only errors are logged by a Hugging Face library with this module `logging`."""
     level = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -206,5 +207,5 @@ def errors_only(logging: Any) -> Iterator[None]:
 
 
 def said(problem: Exception) -> str:
-    """What a library says went wrong, in one line that is not too long."""
+    """Message of a library's exception, in one line of limited length."""
     return " ".join(str(problem).split())[:SAID].rstrip(".")

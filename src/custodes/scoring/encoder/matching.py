@@ -1,4 +1,4 @@
-"""Greedy matching of tokens: BERTScore of Zhang et al. 2020, all outputs and references of an item at once."""
+"""Greedy matching of tokens: BERTScore of Zhang et al. 2020, for all outputs and references of an item."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from custodes.scoring.encoder.backend import Vectors
 from custodes.stats.arrays import Floats
 
 TILE = 2**22
-"""Similarities of tokens at once."""
+"""Maximum number of token similarities in memory."""
 
 
 class Weighted(NamedTuple):
-    """A text: vectors (tokens, width) of length 1, and the weights of its tokens."""
+    """A text: embeddings (tokens, width) of length 1, and token weights."""
 
     units: Vectors
     weights: Floats
 
 
 def matched(outputs: Sequence[Weighted], references: Sequence[Weighted]) -> tuple[Floats, Floats]:
-    """Precision and recall (outputs, references); NaN where no token of the output, or of the reference, has a weight.
+    """Precision and recall (outputs, references); NaN if all tokens of the output, or of the reference, have weight 0.
 
-    Precision is the weighted mean over the tokens of the output of the cosine with the token of the reference that is
-    most like it; recall is the same with the roles swapped.
+    Precision is the weighted mean over the tokens of the output of the largest cosine with a token of the reference;
+    recall is the same with the roles exchanged.
     """
     precision = np.full((len(outputs), len(references)), np.nan)
     recall = precision.copy()
@@ -49,7 +49,7 @@ def _tile(outputs: Sequence[Weighted], references: Sequence[Weighted]) -> tuple[
 
 
 def _weights(texts: Sequence[Weighted]) -> Floats:
-    """Weights of all tokens, with sum 1 in each text; NaN where none has a weight."""
+    """Weights of all tokens, normalised to sum 1 in each text; NaN if all are 0."""
     with np.errstate(invalid="ignore"):
         return np.concatenate([text.weights / text.weights.sum() for text in texts])
 
@@ -59,7 +59,7 @@ def _starts(texts: Sequence[Weighted]) -> list[int]:
 
 
 def _runs(texts: Sequence[Weighted], tokens: int) -> Iterator[slice]:
-    """Neighbours of so many tokens together, one text at least."""
+    """Slices of consecutive texts with at most this number of tokens, at least one text each."""
     start, held = 0, 0
     for at, text in enumerate(texts):
         if at > start and held + len(text.units) > tokens:

@@ -1,4 +1,4 @@
-"""Texts to tokens: a tokenizer.json by `tokenizers`, cut at the model's limit, with what BERTScore asks of tokens."""
+"""Tokens of texts by a tokenizer.json and `tokenizers`, truncated at the model's limit, as BERTScore needs them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-roberta-xl", "xmod", "data2vec-text")
-"""Kinds of models whose positions are counted from behind the padding token, so that two of them are never used."""
+"""Model types whose positions start after the index of the padding token, so that two of them are never used."""
 
 SPACED = ("roberta", "gpt2")
-"""Kinds whose first word is one like all others only with a space before it; bert-score puts it there for these."""
+"""Model types that tokenize the first word like others only after a space; bert-score adds it for these."""
 
 NO_LIMIT = 1_000_000
-"""transformers writes 10^30 where it knows of no limit."""
+"""The value 10^30 with which transformers marks the absence of a limit."""
 
 
 class Tokens(NamedTuple):
-    """A text as tokens. `added` (tokens,): put there by the tokenizer; `cut`: the text went on behind the limit."""
+    """Tokens of a text. `added` (tokens,): special tokens added by the tokenizer; `cut`: the text was truncated."""
 
     ids: Ints
     kinds: Ints
@@ -35,15 +35,15 @@ class Tokens(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing in it is of the text."""
+        """Whether no token comes from the text."""
         return bool(self.added.all())
 
 
 class TextTokenizer:
-    """The tokenizer of a model: `limit` tokens at most, `weightless` ids that have no weight in BERTScore.
+    """Tokenizer of a model: at most `limit` tokens; the ids `weightless` have no weight in BERTScore.
 
-    As in bert-score 0.3.13 a text is stripped, and the tokens that begin and separate texts (`cls_token`,
-    `sep_token`) have no weight of their own, but may be what another token is most like.
+    As in bert-score 0.3.13 a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`)
+    have weight 0, but other tokens may be matched with them.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
@@ -61,7 +61,7 @@ class TextTokenizer:
         self.signature = f"tokenizers {version('tokenizers')}"
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each text."""
+        """Tokens of each text."""
         stripped = [text.strip() for text in texts]
         encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
         return [
@@ -76,20 +76,20 @@ class TextTokenizer:
 
 
 def tokenizer_of(files: ModelFiles) -> TextTokenizer:
-    """The tokenizer.json of a model."""
+    """Tokenizer from the tokenizer.json of a model."""
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise MissingExtraError("encoders need tokenizers: pip install 'custodes[encode]'") from error
     try:
         tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
-    except Exception as problem:  # its own kind is Exception
+    except Exception as problem:  # tokenizers raises plain Exception
         raise InputError(f"{shown(files.name)}: its tokenizer.json is not a tokenizer: {said(problem)}") from None
     return TextTokenizer(files, tokenizer)
 
 
 def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
-    """How many tokens the model takes, from its settings; None where they do not say."""
+    """Maximum number of tokens by the settings of the model; None if they set none."""
     limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
     if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
         limits[1] -= int(config.get("pad_token_id") or 0) + 1
@@ -99,7 +99,7 @@ def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
 
 
 def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
-    """The ids of `cls_token` and `sep_token`; where no file names them, of what is put around an empty text."""
+    """Ids of `cls_token` and `sep_token`; if no file names them, the special tokens of an empty text."""
     if not settings:
         return frozenset(tokenizer.encode("").ids)
     named = [settings.get(name) for name in ("cls_token", "sep_token")]

@@ -18,7 +18,7 @@ LAST = ("last_hidden_state", "token_embeddings", "hidden_states")
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 SCALED = b"DynamicQuantizeLinear"
-"""An operation that takes the scale of whole numbers from all texts of a batch: with it a vector depends on them."""
+"""Operation that quantises with one scale for the whole batch, so that an embedding depends on the other texts."""
 
 NEEDED = {
     "cpu": ("CPUExecutionProvider", "pip install 'custodes[encode]'"),
@@ -28,7 +28,7 @@ NEEDED = {
 
 
 def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """What onnxruntime is to run a model with: that of the device, and the processor for what the device cannot."""
+    """Execution providers of onnxruntime: that of the device, and the CPU for operations that it does not support."""
     name, way_out = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
@@ -40,7 +40,7 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
 
 
 class OnnxModel:
-    """An ONNX model with an output a token."""
+    """ONNX model with one output per token."""
 
     def __init__(self, path: Path, name: str, device: Device, layer: int) -> None:
         try:
@@ -51,14 +51,14 @@ class OnnxModel:
         self.signature = f"onnxruntime {onnxruntime.__version__}"
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would burn a core
-        options.log_severity_level = 4  # what fails is raised
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would use a CPU core
+        options.log_severity_level = 4  # failures raise exceptions
         chosen = providers(device, onnxruntime.get_available_providers())
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
-        except Exception as problem:  # its kinds share nothing but this
+        except Exception as problem:  # onnxruntime's exceptions have no other common base
             raise InputError(f"{shown(name)}: onnxruntime cannot load it: {said(problem)}") from None
-        if (got := self._session.get_providers()[0]) != chosen[0][0]:  # it goes on with another, and says so in its log
+        if (got := self._session.get_providers()[0]) != chosen[0][0]:  # onnxruntime falls back silently
             raise OptionError(
                 f"device={device.kind}: onnxruntime cannot use it on this machine and chose {got}; "
                 f"{NEEDED[device.kind][1]}"
@@ -83,7 +83,7 @@ class OnnxModel:
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
     def _chosen_output(self, layer: int) -> str:
-        """The output of a layer, -1 the last."""
+        """Output of a layer; -1 is the last."""
         outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
         if layer < 0:
             candidates = [name for name in LAST if outputs.get(name) == 3]

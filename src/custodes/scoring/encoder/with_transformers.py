@@ -1,4 +1,4 @@
-"""Encoders by transformers and PyTorch: any folder or repository that AutoModel knows."""
+"""Encoders by transformers and PyTorch: any folder or repository that AutoModel supports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _libraries(name: str) -> tuple[Any, Any]:
 
 @contextmanager
 def _quiet(logging: Any) -> Iterator[None]:
-    """Without progress bars, and without warnings about the weights of heads, which are not used."""
+    """Context without progress bars and without warnings about unused head weights."""
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -41,7 +41,7 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 class TransformersModel:
-    """The encoder of a model, cut after a layer: as in bert-score, what comes behind it is not even computed."""
+    """Encoder of a model, truncated after a layer: as in bert-score, later layers are not computed."""
 
     alone = False
 
@@ -62,7 +62,7 @@ class TransformersModel:
             self._model = model.to(self._device).eval()
         except OptionError:
             raise
-        except Exception as problem:  # of many kinds: no such model type, weights of other shapes, damaged files
+        except Exception as problem:  # many types: unknown model type, wrong shapes, damaged files
             raise InputError(f"{shown(files.name)}: transformers cannot load it: {said(problem)}") from None
         self._kinds = "token_type_ids" in _arguments(model)
         precision = "+half" if half else ""
@@ -87,7 +87,7 @@ class TransformersModel:
 
 
 def _cut(config: Any, layer: int) -> None:
-    """Let a model have so many layers only."""
+    """Reduce a model to its first `layer` layers."""
     if layer < 0:
         return
     layers = config.num_hidden_layers
@@ -113,17 +113,17 @@ def _arguments(model: Any) -> set[str]:
 
 
 def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
-    """The tokenizer of a model: its tokenizer.json, or what transformers makes of older files."""
+    """Tokenizer of a model: its tokenizer.json, or a conversion of older files by transformers."""
     if (files.folder / "tokenizer.json").is_file():
         return tokenizer_of(files)
-    if not files.has_words:  # transformers 5 makes an empty tokenizer, by which all words are unknown
+    if not files.has_words:  # transformers 5 would make a tokenizer without vocabulary
         raise InputError(
             f"{shown(files.name)}: neither tokenizer.json nor the vocabulary of a tokenizer; add that of the model"
         )
     _, transformers = _libraries(files.name)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(files.folder)).backend_tokenizer
-    except Exception as problem:  # none there, of a kind that is slow, or a library is missing
+    except Exception as problem:  # no tokenizer, no fast one, or a library is missing
         raise InputError(
             f"{shown(files.name)}: no tokenizer.json, and transformers cannot make one: {said(problem)}"
         ) from None

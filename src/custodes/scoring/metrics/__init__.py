@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Every metric of texts, in the order of lists; a new one is a file here and a line below."""
+"""All built-in metrics, in the order of lists; a new one is a file here and a line below."""
 
 from custodes.registry import members
 from custodes.scoring.metric import Metric
@@ -16,4 +16,4 @@ from custodes.scoring.metrics.cosine import COSINES
 from custodes.scoring.metrics.worker import WORKER
 
 METRICS: dict[str, Metric] = {own.name: own for own in members(globals(), Metric)}
-"""Name to metric."""
+"""Metrics by name."""

@@ -1,4 +1,4 @@
-"""Answers to questions against those that are right: exact match and the F-score of words, as SQuAD defines them."""
+"""Answers compared with correct ones: exact match and F-score of words, as in SQuAD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(text: str, *, articles: bool) -> list[str]:
-    """The words of an answer in lower case, without ASCII punctuation and, unless `articles`, English articles.
+    """Words of an answer in lower case, without ASCII punctuation and, unless `articles`, English articles.
 
     >>> normalised("The U.S. of A", articles=False)
     ['us', 'of']
@@ -26,12 +26,12 @@ def normalised(text: str, *, articles: bool) -> list[str]:
 
 
 def exact_match(answer: Sequence[str], right: Sequence[str]) -> float:
-    """Whether the words are the same."""
+    """Whether the words are equal."""
     return float(answer == right)
 
 
 def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
-    """The F-score of the words, however often each; where one has none, whether both have none."""
+    """F-score of the words, counted with repetition; if one text has no words, whether both have none."""
     if not answer or not right:
         return float(answer == right)
     common = sum((Counter(answer) & Counter(right)).values())

@@ -1,4 +1,4 @@
-"""BERTScore with any encoder: tokens of output and reference matched by the cosine of their vectors in context."""
+"""BERTScore with any encoder: tokens of output and reference, matched by the cosine of contextual embeddings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from custodes.stats.arrays import Floats, Ints
 
 MEASURES = ("f", "precision", "recall")
 COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
-"""The columns of a file of baselines, as bert-score has them."""
+"""Columns of a baseline file in the format of bert-score."""
 
 NO_REFERENCE = "a reference of the item is empty"
 NO_WEIGHT = "no token has a weight, because all occur in every reference"
@@ -46,7 +46,7 @@ def load(
     revision: str,
     half: bool,
 ) -> Scorer:
-    """BERTScore by the encoder `model`, which is shared with other metrics of it."""
+    """BERTScore by the encoder `model`, which is shared with other metrics of this model."""
     one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline: give layer=N, which selects its row")
@@ -69,11 +69,11 @@ def load(
 def _compare(
     outputs: Sequence[Encoded], references: Sequence[Encoded], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
-    """Scores (outputs, references) of an item, and why an output has none."""
+    """Scores (outputs, references) of an item, and the reasons of missing scores."""
     values = np.full((len(outputs), len(references)), np.nan)
     if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
-    values[:] = 0.0  # of an empty output, as in bert-score: nothing in it is like anything
+    values[:] = 0.0  # empty outputs score 0, as in bert-score
     weighted = {at: _weighted(text, weigh) for at, text in enumerate(outputs) if not text.tokens.empty}
     others = [_weighted(text, weigh) for text in references]
     if weighted:
@@ -83,7 +83,7 @@ def _compare(
 
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
-    """Why an output has no score."""
+    """Reason why an output has no score."""
     if not all(np.isfinite(text.units).all() for text in (output, *references)):
         return NO_VECTOR
     return NO_MEAN if output.weights.any() and all(text.weights.any() for text in references) else NO_WEIGHT
@@ -107,13 +107,13 @@ def _weighted(encoded: Encoded, weigh: Weigh) -> Weighted:
 
 
 def _plain(encoder: Encoder) -> Weigh:
-    """One for every token but those that begin and separate texts."""
+    """Weight 1 for every token except those that begin and separate texts."""
     weightless = sorted(encoder.tokenizer.weightless)
     return lambda ids: (~np.isin(ids, weightless)).astype(float)
 
 
 def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
-    """log (N + 1) / (n + 1) of a token in n of the N references of all items that are scored."""
+    """Inverse document frequency log (N + 1) / (n + 1) of a token in n of the N references of all scored items."""
     references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
     counts = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
     whole = len(references) + 1
@@ -121,7 +121,8 @@ def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
 
 
 def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
-    """What chance gives at a layer, and a digest of the file: a table LAYER,P,R,F as bert-score has them."""
+    """Baseline score of random text pairs at a layer, and a digest of the file: a table LAYER,P,R,F as in
+    bert-score."""
     try:
         content = Path(file).expanduser().read_bytes()
         rows = list(csv.DictReader(content.decode().splitlines()))

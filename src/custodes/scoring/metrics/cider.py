@@ -1,4 +1,4 @@
-"""CIDEr-D: n-grams that the references of few items hold weigh most (Vedantam et al. 2015, section 5)."""
+"""CIDEr-D: n-grams weigh more the fewer items have them in their references (Vedantam et al. 2015, section 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE_ITEM = "the references of a single item give every word the weight 0; CIDEr 
 
 Gram = tuple[str, ...]
 Counts = list[Counter[Gram]]
-"""Of one text, n-grams of each order."""
+"""n-gram counts of one text, by order."""
 
 
 def _load(place: Place, *, tokenize: str) -> Scorer:
@@ -42,7 +42,7 @@ def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     for several in references:
         held.update({gram for counts in several for order in counts for gram in order})
     weights = {gram: log(items / count) for gram, count in held.items()}
-    unheard = log(items)  # as if one item held it
+    unheard = log(items)  # as if one item contained it
     for item, rows in by_item(texts):
         outputs = [_counts(texts.outputs[row], split) for row in rows.tolist()]
         values[rows, 0] = _similarity(outputs, references[item], weights, unheard)
@@ -57,8 +57,8 @@ def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:
 def _similarity(
     outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], unheard: float
 ) -> Floats:
-    """(outputs,): the mean over references and orders of clipped cosines, less where lengths differ."""
-    # The length of a text is its number of bigrams, as in the authors' code: one less than its words.
+    """(outputs,): mean over references and orders of clipped cosines, with a penalty for different lengths."""
+    # The length of a text is its number of bigrams, as in the authors' code: one less than its number of words.
     ours, theirs = (np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references))
     penalty = np.exp(-((ours[:, None] - theirs) ** 2) / (2 * SIGMA**2))
     total = np.zeros(penalty.shape)
@@ -77,7 +77,7 @@ def _similarity(
 
 
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
-    """(texts, n-grams): how often each n-gram that has a column stands in each text."""
+    """(texts, n-grams): count in each text of each n-gram with a column."""
     counts = np.zeros((len(texts), len(columns)))
     for row, text in enumerate(texts):
         for gram in text.keys() & columns.keys():

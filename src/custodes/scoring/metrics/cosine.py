@@ -1,4 +1,4 @@
-"""Cosine of two texts: of the output with its references, or with its source, each one vector of an encoder."""
+"""Cosine similarity of one embedding per text: of the output and its references, or its source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_VECTOR = "the model returned no vector of finite numbers for it"
 def load(
     place: Place, *, of: Need, model: str, layer: int, pooling: str, backend: str, revision: str, half: bool
 ) -> Scorer:
-    """Cosines by the encoder `model`, which is shared with other metrics of it."""
+    """Cosine similarities by the encoder `model`, which is shared with other metrics of this model."""
     one_of("pooling", pooling, POOLINGS)
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
@@ -50,12 +50,12 @@ def load(
 
 
 def _mean(encoded: Encoded) -> Floats:
-    """The mean of all vectors, those of tokens that the tokenizer adds too, as Sentence-Transformers has it."""
+    """Mean of all embeddings, including those of special tokens, as in Sentence-Transformers."""
     return _unit(encoded.vectors.mean(axis=0, dtype=float)) if encoded.vectors.size else np.array([np.nan])
 
 
 def _first(encoded: Encoded) -> Floats:
-    """The vector of the first token, which stands for the text in models that were trained so."""
+    """Embedding of the first token, used by models that were trained with it."""
     return _unit(encoded.vectors[0].astype(float)) if encoded.vectors.size else np.array([np.nan])
 
 

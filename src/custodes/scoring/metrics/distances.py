@@ -1,4 +1,4 @@
-"""How many words or characters must be changed: word error rate and normalised edit distance, by rapidfuzz."""
+"""Word error rate and normalised edit distance, by rapidfuzz."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     words = _words(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
-        """Errors and words of the reference that has the fewest errors, of equals the longest."""
+        """Errors and number of words of the reference with the fewest errors, the longest of equal ones."""
         output_words = words(output)
         return min(
             ((distance(reference, output_words), len(reference)) for reference in map(words, references)),

@@ -1,4 +1,4 @@
-"""Jensen-Shannon divergence of the words of an output from those of its references, or of its source."""
+"""Jensen-Shannon divergence between the words of an output and those of its references, or of its source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counts = Counter[tuple[str, ...]]
 
 
 def jensen_shannon(one: Counts, other: Counts) -> float:
-    """The divergence of two distributions in bits: 0 of equals, 1 where nothing is shared; NaN without counts.
+    """Divergence of two distributions in bits: 0 if equal, 1 if disjoint; NaN without counts.
 
     >>> jensen_shannon(Counter("ab"), Counter("ab")), jensen_shannon(Counter("ab"), Counter("cd"))
     (0.0, 1.0)
@@ -23,7 +23,7 @@ def jensen_shannon(one: Counts, other: Counts) -> float:
     if not ours or not theirs:
         return float("nan")
     few, many = (one, other) if len(one) <= len(other) else (other, one)
-    shared = 0.0  # what stands in one text alone adds half its share, and all shares add up to 2
+    shared = 0.0  # words of one text alone add half their probability, in total 1
     for gram in few.keys() & many.keys():
         p, q = one[gram] / ours, other[gram] / theirs
         middle = (p + q) / 2

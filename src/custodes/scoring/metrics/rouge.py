@@ -1,4 +1,4 @@
-"""ROUGE by rouge-score-rs, whose numbers are those of rouge-score."""
+"""ROUGE by rouge-score-rs, with the same values as rouge-score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.stats.arrays import Floats
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
 TOKENIZERS = ("ascii", "unicode", "characters")
 PAIRS = 5_000
-"""Pairs of texts at a time: each gives an object of Python."""
+"""Pairs of texts per call: each gives a Python object."""
 
 OTHER_SCRIPT = (
     "a text without a letter from a to z, the only ones read by tokenize=ascii; tokenize=unicode reads all scripts"
@@ -71,7 +71,8 @@ def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], 
 
 
 def _hidden(text: str) -> bool:
-    """Whether a text has letters, and none that the tokenizer of rouge-score sees: it would be scored as empty."""
+    """Whether a text has letters, but none recognised by the tokenizer of rouge-score, which would score it as
+    empty."""
     if text.isascii():
         return False
     letters = [letter for letter in text if letter.isalpha()]

@@ -1,4 +1,4 @@
-"""What an output looks like by itself or beside its source: its length, and how much of it is new."""
+"""Length of an output, and its novelty relative to the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of sacrebleu, of outputs and of systems over all their outputs: BLEU, chrF, chrF++ and TER."""
+"""Metrics of sacrebleu for outputs and for systems over all their outputs: BLEU, chrF, chrF++ and TER."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from custodes.scoring.metric import Metric, MetricInputs, Place, Rule, Scored, S
 from custodes.scoring.preparing import by_item, by_system, signed
 
 Streams = tuple[tuple[str | None, ...], ...]
-"""The first reference of each output, the second, and so on; None for an output that has no so many."""
+"""The first reference of each output, the second, and so on; None for an output with fewer references."""
 
 PAIR = 5e-7
-"""CPU seconds of TER for a pair of texts by the product of their words to the power of 1.5: measured on summaries and
-parts of them, from 5 to 80 words, where it was 2e-7 to 6e-7. Good translations take about a fifth."""
+"""CPU seconds of TER for a pair of texts, by the product of their word counts to the power of 1.5: between 2e-7 and
+6e-7 on summaries and their parts of 5 to 80 words. Good translations take about a fifth."""
 
 
 def bleu(
     *, tokenize: str, smooth: str, lowercase: bool, order: int, systems: bool, references: Streams | None = None
 ) -> Any:
-    """BLEU of sacrebleu; InputError where what its tokenizer needs is not there."""
+    """BLEU of sacrebleu; InputError if its tokenizer cannot be loaded."""
     sacrebleu = sacrebleu_metrics()
     one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
@@ -35,12 +35,13 @@ def bleu(
             smooth_method=smooth,
             lowercase=lowercase,
             max_ngram_order=order,
-            # A sentence of fewer than four words has no 4-grams, which would make it 0: the orders it has are counted.
+            # A sentence of fewer than four words has no 4-grams and would score 0, so only its existing orders are
+            # used.
             effective_order=not systems,
-            force=True,  # no word on lines that end in a tokenized period
+            force=True,  # no warning about lines that end in a tokenized period
             references=references,
         )
-    except (Exception, SystemExit) as error:  # whatever a tokenizer loads
+    except (Exception, SystemExit) as error:  # loading a tokenizer can raise anything
         problem = " ".join(str(error).split())
         raise InputError(f"tokenize={tokenize} cannot be loaded ({problem}); tokenize=13a needs no download") from None
 
@@ -55,7 +56,7 @@ def chrf(
     systems: bool,
     references: Streams | None = None,
 ) -> Any:
-    """The chrF of sacrebleu."""
+    """chrF of sacrebleu."""
     return sacrebleu_metrics().CHRF(
         char_order=at_least("char_order", char_order, 1),
         word_order=at_least("word_order", word_order, 0),
@@ -67,12 +68,12 @@ def chrf(
 
 
 def ter(*, systems: bool, references: Streams | None = None, **options: bool) -> Any:
-    """The TER of sacrebleu."""
+    """TER of sacrebleu."""
     return sacrebleu_metrics().TER(**options, references=references)
 
 
 def sacrebleu_metrics() -> Any:
-    """The module of sacrebleu with its metrics, which is loaded on the first use."""
+    """Module of sacrebleu with its metrics, loaded on first use."""
     try:
         from sacrebleu import metrics
     except ImportError:
@@ -82,11 +83,11 @@ def sacrebleu_metrics() -> Any:
 
 def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None, **parameters: Any) -> Scorer:
     make = partial(kind.make, **parameters, systems=systems)
-    metric, name = make(), _name(kind, systems=systems)  # an option that sacrebleu refuses stops here
-    if "tokenize" in parameters:  # the signature of a tokenizer names the dictionary that it reads, with its version
+    metric, name = make(), _name(kind, systems=systems)  # raises for an option that sacrebleu refuses
+    if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = metric.tokenizer_signature
     each = "all" not in kind.rules
-    # Systems mostly have the same items, whose references are counted once.
+    # Systems usually have the same items, whose references are then counted once.
     counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
     return Scorer(
         signature=signed("sacrebleu", name.replace("++", ""), parameters),
@@ -100,7 +101,7 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
 
 
 def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Scored:
-    """Scores of outputs by all references at once, or by each; references are counted once an item."""
+    """Scores of outputs by all references together, or by each; references are counted once per item."""
     values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
     for item, rows in by_item(texts):
         references = texts.references[item]
@@ -125,14 +126,14 @@ def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Score
 
 
 def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
-    """Refuse texts of which TER would take more CPU seconds than the budget: it is for sentences."""
+    """Check that refuses texts for which TER would exceed the budget of CPU seconds: TER is meant for sentences."""
 
     def ready(texts: MetricInputs) -> None:
         seconds = seconds_of(texts)
         if seconds > budget:
             fewer = f"use the first reference only with {name}@first, " if max(map(len, texts.references)) > 1 else ""
             unit = 10 ** max(0, len(str(int(seconds))) - 2)
-            about = int(-(-seconds // unit) * unit)  # rounded up to two digits
+            about = int(-(-seconds // unit) * unit)  # rounded up to two significant digits
             raise OptionError(
                 f"{len(texts.outputs)} outputs may take up to {about} CPU seconds, and the budget is "
                 f"{budget}; allow them with {name}:budget={about}, {fewer}or use another metric for long "
@@ -143,14 +144,14 @@ def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
 
 
 def seconds_of(texts: MetricInputs) -> float:
-    """About how many CPU seconds TER of outputs takes against references that have little in common with them."""
+    """Approximate CPU seconds of TER for outputs that have little in common with their references."""
     theirs = np.array([sum(len(reference.split()) ** 1.5 for reference in several) for several in texts.references])
     ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
     return float(PAIR * (ours * theirs[texts.item]).sum())
 
 
 class Kind(NamedTuple):
-    """A metric of sacrebleu: `make` gives it with checked options, and with what it counted in `references`."""
+    """A metric of sacrebleu: `make` creates it with checked options, and with its counts of `references`."""
 
     name: str
     gives: str

@@ -21,11 +21,11 @@ from custodes.scoring.worker import Hello, Process, WorkerAnswer
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
 PATIENCE = 600.0
-"""Seconds that an answer may take."""
+"""Maximum time of an answer in seconds."""
 
 
 class Cell(NamedTuple):
-    """A row of a request, and where its score belongs."""
+    """A row of a request, and the position of its score."""
 
     output: int
     column: int
@@ -33,12 +33,13 @@ class Cell(NamedTuple):
 
 
 def understood(text: str) -> tuple[list[str], float]:
-    """The words of a command line, taken apart without a shell, and the seconds for which an answer is waited for.
+    """Words of a command line, split without a shell, and the timeout of an answer in seconds.
 
-    Settings may stand before it: `timeout=60 comet --model PATH`.
+    Settings may precede the command: `timeout=60 comet --model PATH`.
 
-    `timeout` is in seconds; `run` is what runs a script or a worker by name, as in `run="uv run"` or
-    `run=other/bin/python`, and this Python where it is not given.
+    `timeout` is in seconds; `run` is the interpreter of a script or of a worker by name, as in `run="uv run"` or
+    `run=other/bin/python` (default: this Python).
+
     """
     settings: dict[str, str] = {}
     words = split(text)
@@ -67,7 +68,7 @@ def understood(text: str) -> tuple[list[str], float]:
 
 
 def load(place: Place, *, command: str) -> Scorer:
-    """Start it: as many processes as jobs, each on the next of several devices, as in `cuda:0,cuda:1`."""
+    """Start the worker: one process per job, on the given devices in turn, as in `cuda:0,cuda:1`."""
     words, timeout = understood(command)
     devices = place.device.split(",")
     settings = [
@@ -114,7 +115,7 @@ def load(place: Place, *, command: str) -> Scorer:
 
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
-    """Ask the processes, each for one batch at a time."""
+    """Scores from the processes, each with one batch at a time."""
     many = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     values = np.full((len(texts.outputs), many), np.nan)
     truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
@@ -131,7 +132,7 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
         finally:
             free.put(process)
 
-    # Rows of like length together, which pads the least; no score may depend on it.
+    # Rows sorted by length, which needs the least padding; no score may depend on it.
     rows = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
     size = min(batch, hello.max_batch or batch)
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
@@ -151,15 +152,16 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
                     truncated[cell.output] |= bool(answer.truncated and answer.truncated[number])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:  # a thread that waits for an answer would hold the pool
+            for process in processes:  # a waiting thread would block the pool
                 process.end()
             raise
-    values[list(why)] = np.nan  # a mean of some of its references would be another score
+    values[list(why)] = np.nan  # the mean over a part of the references would be another score
     return Scored(values=values, why=why, truncated=truncated, seconds=seconds)
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
-    """The rows of a request: the output and what the worker needs; several where it wants one reference in each."""
+    """Rows of a request: the output and the inputs that the worker needs; one row per reference if it scores each
+    alone."""
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
@@ -177,16 +179,17 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
 
 
 def named(words: Sequence[str]) -> int:
-    """At which word that begins which decides on a score: the interpreter does not."""
+    """Position of the first word that determines a score; the interpreter does not."""
     return int(Path(words[0]).name.startswith(("python", "pypy", "uv")))
 
 
 def digested(word: str) -> str:
-    """A word of a command for its signature: of a file or folder (a script, a model) what is in it, not where it is."""
+    """A word of a command for its signature: for a file or folder (a script, a model) a digest of its content instead
+    of its path."""
     before, equals, name = word.rpartition("=")
     path = Path(name)
     try:
-        if not name or not path.exists():  # an empty name would be this folder
+        if not name or not path.exists():  # an empty name would mean the current folder
             return word
         whole = hashlib.sha256()
         for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):

@@ -1,7 +1,7 @@
 # /// script
 # requires-python = ">=3.9"
 # ///
-"""Any function of Python: it gets a list of rows, and gives a number for each, or None where there is none."""
+"""Any Python function from a list of rows to a score for each, or None for a missing one."""
 
 import argparse
 import hashlib
@@ -10,12 +10,12 @@ import os
 import sys
 from pathlib import Path
 
-from worker_protocol import serve  # first: what libraries print must not be an answer
+from worker_protocol import serve  # first: output of libraries must not enter an answer
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the folder you are in")
-parser.add_argument("--needs", default="", help="what rows hold beside the output: references,source,image,context")
-parser.add_argument("--each-reference", action="store_true", help="one reference in a row")
+parser.add_argument("--needs", default="", help="inputs of a row besides the output: references,source,image,context")
+parser.add_argument("--each-reference", action="store_true", help="one reference per row")
 parser.add_argument("--lower-is-better", action="store_true")
 parser.add_argument("--low", type=float)
 parser.add_argument("--high", type=float)
@@ -29,7 +29,7 @@ python = Path(os.__file__).parent
 
 
 def decides(module, path):
-    """Whether a module is of the function's package, or belongs neither to Python nor to an installed package."""
+    """Whether a module belongs to the function's package, or neither to Python nor to an installed package."""
     installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return module.partition(".")[0] == name.partition(".")[0] or not (
         installed or module in ("__main__", "worker_protocol")

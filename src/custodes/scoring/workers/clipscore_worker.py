@@ -2,11 +2,11 @@
 # requires-python = ">=3.10"
 # dependencies = ["torch", "transformers>=4.44", "pillow"]
 # ///
-"""CLIPScore of captions (Hessel et al. 2021), and RefCLIPScore by --references: a row has one image, as a path."""
+"""CLIPScore of captions (Hessel et al. 2021), and RefCLIPScore by --references: one image per row, as a path."""
 
 import argparse
 
-from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
+from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
@@ -14,7 +14,7 @@ from PIL import Image
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="openai/clip-vit-base-patch32", help="a name on the hub, or a folder")
-parser.add_argument("--prefix", default="A photo depicts ", help="stands before every caption, as in the paper")
+parser.add_argument("--prefix", default="A photo depicts ", help="prefix of every caption, as in the paper")
 parser.add_argument("--references", action="store_true", help="the harmonic mean with the most similar reference")
 options = parser.parse_args()
 
@@ -24,12 +24,12 @@ pixels = transformers.AutoImageProcessor.from_pretrained(options.model, use_fast
 longest, seen = model.config.text_config.max_position_embeddings, {}
 
 
-def unit(vectors):  # an object of its own in transformers 5
+def unit(vectors):  # transformers 5 returns an object
     return torch.nn.functional.normalize(getattr(vectors, "pooler_output", vectors), dim=-1).cpu()
 
 
 def look(rows):
-    """Keep the vectors of new images, which systems share; say which cannot be had."""
+    """Embeddings of new images, kept for other systems; reasons for unreadable ones."""
     opened, why = {}, []
     for row in rows:
         try:
@@ -37,7 +37,7 @@ def look(rows):
             if path not in seen:
                 opened[path] = Image.open(path).convert("RGB")
             why.append(None)
-        except Exception as problem:  # whatever is wrong with a file
+        except Exception as problem:  # a file can have any defect
             why.append(f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1")
     if opened:
         images = pixels(list(opened.values()), return_tensors="pt").to(DEVICE)

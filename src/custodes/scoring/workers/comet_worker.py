@@ -2,19 +2,19 @@
 # requires-python = ">=3.9"
 # dependencies = ["unbabel-comet>=2.2", "setuptools<81"]
 # ///
-"""COMET and its kin (CometKiwi, xCOMET): source, and a reference where the model was trained with one."""
+"""COMET, CometKiwi and xCOMET: source, and a reference if the model was trained with one."""
 
 import argparse
 import os
 
-from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
+from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
 
 import comet
 import torch
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="Unbabel/wmt22-comet-da", help="a name on the hub, or the path of a checkpoint")
-parser.add_argument("--references", action="store_true", help="give references to a model that can do without (xCOMET)")
+parser.add_argument("--references", action="store_true", help="give references to a model where they are optional")
 options = parser.parse_args()
 
 path = options.model if os.path.exists(options.model) else comet.download_model(options.model)

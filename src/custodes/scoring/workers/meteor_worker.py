@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["pycocoevalcap"]
 # ///
-"""METEOR 1.5 (Denkowski and Lavie 2014): its Java program, which pycocoevalcap brings; all references at once."""
+"""METEOR 1.5 (Denkowski and Lavie 2014): its Java program from pycocoevalcap; all references together."""
 
 import argparse
 import hashlib
@@ -14,21 +14,21 @@ import sys
 import time
 from pathlib import Path
 
-from worker_protocol import serve  # first: what libraries print must not be an answer
+from worker_protocol import serve  # first: output of libraries must not enter an answer
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--jar", help="meteor-1.5.jar with its folder data beside it; that of pycocoevalcap otherwise")
+parser.add_argument("--jar", help="meteor-1.5.jar beside its folder data (default: that of pycocoevalcap)")
 parser.add_argument("--language", default="en")
-parser.add_argument("--memory", default="2G", help="for Java at most")
+parser.add_argument("--memory", default="2G", help="maximum memory of Java")
 options = parser.parse_args()
 
 package = importlib.util.find_spec("pycocoevalcap")
 folder = Path(next(iter(package.submodule_search_locations))) / "meteor" if package else Path()
 jar = Path(options.jar or folder / "meteor-1.5.jar")
 if not jar.is_file():
-    sys.exit(f"{jar} is not there: install pycocoevalcap, or say where it is by --jar")
+    sys.exit(f"{jar} does not exist: install pycocoevalcap, or give its path by --jar")
 if not shutil.which("java"):
-    sys.exit("Java is not there: METEOR 1.5 is a program of Java")
+    sys.exit("Java is not installed; METEOR 1.5 needs it")
 words = ["java", f"-Xmx{options.memory}", "-jar", str(jar), "-", "-", "-stdio", "-l", options.language, "-norm"]
 java = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
 
@@ -40,7 +40,7 @@ def plain(text):
 def said():
     line = java.stdout.readline()
     if not line:
-        sys.exit(f"Java has ended with status {java.wait()}")
+        sys.exit(f"Java ended with exit status {java.wait()}")
     return line.strip()
 
 
@@ -50,7 +50,7 @@ def tell(*parts):
 
 
 def used():
-    """CPU seconds of Java; seconds where the system does not tell."""
+    """CPU seconds of Java; elapsed seconds if the system does not report them."""
     try:
         ticks = Path(f"/proc/{java.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
@@ -66,10 +66,10 @@ def score(rows):
         counts.append(said())
     tell("EVAL", *counts)
     scores = [float(said()) for _ in rows]
-    said()  # of all together
+    said()  # of all references together
     return {"scores": scores, "seconds": used() - start}
 
 
-score([{"output": "a", "references": ["a"]}])  # Java loads what it needs before it can be said to be ready
+score([{"output": "a", "references": ["a"]}])  # Java loads its data before the worker reports ready
 code = hashlib.sha256(jar.read_bytes()).hexdigest()[:16]
 serve(score, metric="METEOR 1.5", version=f"{code} {options.language}", needs=["references"], low=0, high=1)

@@ -6,7 +6,7 @@
 
 import argparse
 
-from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
+from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
@@ -14,9 +14,9 @@ import transformers
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="google/metricx-24-hybrid-large-v2p6", help="a name on the hub, or a folder")
 parser.add_argument("--tokenizer", default="google/mt5-xl", help="a name on the hub, or a folder")
-parser.add_argument("--year", choices=["23", "24"], default="24", help="the form of what it reads")
+parser.add_argument("--year", choices=["23", "24"], default="24", help="input format of the model")
 parser.add_argument("--qe", action="store_true", help="without a reference")
-parser.add_argument("--longest", type=int, default=1536, help="tokens; 1024 for MetricX-23")
+parser.add_argument("--longest", type=int, default=1536, help="maximum number of tokens; 1024 for MetricX-23")
 options = parser.parse_args()
 
 REWARD = 250089  # the token <extra_id_10> of mT5, whose logit at the first step is the score
@@ -35,7 +35,7 @@ def read(row):
 @torch.inference_mode()
 def score(rows):
     whole = tokenizer([read(row) for row in rows])["input_ids"]
-    # The end of the sequence is left out, as it was in training.
+    # The end-of-sequence token is removed, as in training.
     batch = tokenizer.pad({"input_ids": [ids[:-1][: options.longest - 1] for ids in whole]}, return_tensors="pt").to(
         DEVICE
     )

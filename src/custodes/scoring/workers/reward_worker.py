@@ -2,12 +2,12 @@
 # requires-python = ">=3.9"
 # dependencies = ["torch", "transformers>=4.44"]
 # ///
-"""A reward model (a classifier with one label): the source is the prompt, the output the answer to it."""
+"""Reward model (a classifier with one label): the source is the prompt, the output its answer."""
 
 import argparse
 import sys
 
-from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
+from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
@@ -22,7 +22,7 @@ model = transformers.AutoModelForSequenceClassification.from_pretrained(options.
 model = model.to(getattr(torch, options.dtype)).eval().to(DEVICE)
 if model.config.num_labels != 1:
     sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one")
-# Models of decoders read the last token that is no padding, so the model must know what padding is.
+# Decoder models use the last token that is not padding, so the padding token must be set.
 padded = tokenizer.pad_token is not None and model.config.pad_token_id is not None
 longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))
 

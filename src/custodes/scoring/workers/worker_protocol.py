@@ -1,4 +1,4 @@
-"""What the worker scripts share: requests and answers as lines of JSON, see docs/howto/run-a-worker.md."""
+"""Protocol of the worker scripts: requests and answers as lines of JSON, see docs/howto/run-a-worker.md."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 DEVICE = os.environ.get("CUSTODES_DEVICE", "cpu")
 requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print goes to standard error
+os.dup2(2, 1)  # output of libraries goes to standard error
 
 
 def listen(stream):
@@ -21,7 +21,7 @@ threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).
 
 
 def serve(score, **hello):
-    """Answer requests by `score`, from a list of rows to a dictionary with `scores` and what else an answer holds."""
+    """Answer requests with `score`, a function from a list of rows to a dictionary with `scores` and further fields."""
     print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
     while True:
         request, start = requests.get(), time.process_time()

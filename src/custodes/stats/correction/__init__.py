@@ -1,1 +1,1 @@
-"""How often people prefer one system, from few people and many automatic ratings: one estimator a file."""
+"""Estimators of human win rates from few human and many metric ratings, one per file."""

@@ -1,4 +1,4 @@
-"""What human ratings alone say about which of two systems is better: closed forms under a uniform prior."""
+"""Posterior of win, tie and loss probabilities from human ratings alone, in closed form with a uniform prior."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, legendre, require
 from custodes.stats.correction.estimator import Estimate
 
-_NODES = 32  # of the quadrature; 256 change no bound by more than 1e-8 of its standard deviation
-_TOLERANCE = 1e-8  # of a bound, in standard deviations; Newton's last step is far closer
-_EDGE = 1e-15  # mass left out at either end of the quadrature
+_NODES = 32  # quadrature nodes; 256 would change no bound by more than 1e-8 standard deviations
+_TOLERANCE = 1e-8  # tolerance of bounds, in standard deviations; Newton's method is more accurate
+_EDGE = 1e-15  # probability left out at either end of the quadrature
 _STEPS = 100
 
 
 def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estimate:
-    """Posterior of win, tie and loss shares from human counts (..., 3) alone, without draws.
+    """Posterior of win, tie and loss probabilities from human counts (..., 3) alone, without draws.
 
-    p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, as they take much longer than
-    all the rest. Nothing else is NaN: without ratings the prior is returned.
+    p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, since they take most of the
+    time. Nothing else is NaN: without ratings the posterior is the prior.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)
@@ -42,7 +42,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         tail = (1 - confidence) / 2
         low, high = (betaincinv(tables + 1, total - tables + 2, end) for end in (tail, 1 - tail))
         margin_low = _margin_quantile(tables, tail)
-        # by the mirror image, so that a swap negates the interval to the last digit
+        # from the mirror image, so that swapping systems negates the interval exactly
         margin_high = -_margin_quantile(tables[:, ::-1], tail)
     return Estimate(
         p=p,
@@ -58,7 +58,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
 
 
 def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
-    """P(p_win > p_loss) = P(Beta(wins + 1, losses + 1) > 1/2), whatever the ties: wins (...), losses (...) -> (...).
+    """P(p_win > p_loss) = P(Beta(wins + 1, losses + 1) > 1/2), independent of ties: wins (...), losses (...) -> (...).
 
     >>> float(human_theta(np.array(1), np.array(0)))
     0.75
@@ -72,7 +72,7 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
 
 
 def _margin_quantile(tables: Floats, probability: float) -> Floats:
-    """The quantile of p_win - p_loss, probability < 1/2: tables (n, 3) -> (n,)."""
+    """Quantile of p_win - p_loss for a probability < 1/2: tables (n, 3) -> (n,)."""
     from scipy.special import ndtri
 
     mean = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
@@ -88,7 +88,7 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         high[unsettled] = np.where(excess < 0, high[unsettled], at)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = at - excess / density
-        # Newton inside the bracket, else halve it
+        # Newton step if inside the bracket, else bisection
         inside = (newton > low[unsettled]) & (newton < high[unsettled])
         x[unsettled] = np.where(inside, newton, (low[unsettled] + high[unsettled]) / 2)
         unsettled = unsettled[np.abs(x[unsettled] - at) > _TOLERANCE * spread[unsettled]]
@@ -100,12 +100,12 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
 def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     """P(p_win - p_loss <= x) and the density at x: tables (n, 3), x (n,).
 
-    p_win - p_loss = u (2 b - 1) with u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~ Beta(w + 1, l + 1) independent; one
-    integral over u is left, from |x| on (below, b is on one side for certain).
+    p_win - p_loss = u (2 b - 1) with independent u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~ Beta(w + 1, l + 1). One
+    integral over u remains, from |x| on (below |x| the integrand is 0 or 1).
     """
     from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
-    # For x > 0 the mirror image at -x, so that one tail integral serves both signs.
+    # For x > 0 the mirror image at -x is used, so that one tail integral covers both signs.
     positive = x > 0
     wins, losses = np.where(positive, tables[:, 2], tables[:, 0]), np.where(positive, tables[:, 0], tables[:, 2])
     ties, distance = tables[:, 1], np.abs(x)

@@ -1,4 +1,4 @@
-"""An estimator is a value: how it tells, from few people and many automatic ratings, how often one system is better."""
+"""The interface of estimators of human win rates from few human and many metric ratings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from custodes.stats.ratios import ratio
 
 
 class Counts(NamedTuple):
-    """How often each preference was given, in the order win, tie, loss: `paired` (..., 3, 3) [human, metric] by both,
-    `metric_only` and `human_only` (..., 3) on items that one alone rated."""
+    """Counts of preferences in the order win, tie, loss.
+
+    `paired` (..., 3, 3) [human, metric] for items rated by both, `metric_only` and `human_only` (..., 3) for items
+    rated by one alone.
+    """
 
     paired: NDArray[Any]
     metric_only: NDArray[Any]
@@ -24,24 +27,24 @@ class Counts(NamedTuple):
 
     @property
     def human(self) -> NDArray[Any]:
-        """(..., 3): people's, on all items they rated."""
+        """(..., 3): human counts on all items with human ratings."""
         return np.asarray(self.paired.sum(axis=-1) + self.human_only)
 
     @property
     def metric(self) -> NDArray[Any]:
-        """(..., 3): the metric's, on all items it rated."""
+        """(..., 3): metric counts on all items with metric ratings."""
         return np.asarray(self.paired.sum(axis=-2) + self.metric_only)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tables."""
+        """Shape of the array of tables."""
         same = (*self.metric_only.shape, 3) == (*self.human_only.shape, 3) == self.paired.shape
         require(same, "counts: paired is (..., 3, 3), metric_only and human_only are (..., 3)")
         return self.paired.shape[:-2]
 
     @property
     def flat(self) -> Counts:
-        """The tables (...) as one row of tables (n,)."""
+        """The tables (...) flattened to (n,)."""
         return Counts(self.paired.reshape(-1, 3, 3), self.metric_only.reshape(-1, 3), self.human_only.reshape(-1, 3))
 
     @property
@@ -56,13 +59,12 @@ class Counts(NamedTuple):
         return cls(values[..., :9].reshape((*row.shape[:-1], 3, 3)), values[..., 9:12], values[..., 12:])
 
     def effective(self, divisor: Floats) -> Counts:
-        """As many independent items as these in clusters are worth: every count of a table divided by its `divisor`
-        (...)."""
+        """Effective counts: every count of a table divided by its `divisor` (...), such as a design effect."""
         return Counts.of_row(self.rows / divisor[..., np.newaxis])
 
     def distinct(self) -> Distinct:
-        """Every table once up to its mirror image, so that equal tables get equal answers and a swap of the systems
-        gives the mirror image."""
+        """Distinct tables up to mirror images, so that equal tables get equal results, and swapping the systems gives
+        the mirrored result."""
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
         tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
         differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
@@ -70,14 +72,17 @@ class Counts(NamedTuple):
         larger = np.where(swapped[:, np.newaxis], mirrors, tables)
         rows, first, where = np.unique(larger, axis=0, return_index=True, return_inverse=True)
         even = (tables == mirrors).all(axis=1)[first]
-        # NumPy 2.0 alone keeps a second axis
+        # NumPy 2.0 keeps a second axis
         return Distinct(rows, even, where.reshape(self.shape), swapped.reshape(self.shape))
 
 
 class Distinct(NamedTuple):
-    """Tables of which none is another's mirror image: `rows` (k, 15) as for `Counts.of_row`, `even` (k,) whether a row
-    is its own mirror image; of every original table (...) its place `where` among the rows, and whether it is the
-    mirror image of the row (`swapped`)."""
+    """Tables of which none is the mirror image of another.
+
+    `rows` (k, 15) are as for `Counts.of_row`; `even` (k,): whether a row is its own mirror image. For every
+    original table (...), `where` is its position among the rows, and `swapped` whether it is the mirror image of that
+    row.
+    """
 
     rows: NDArray[Any]
     even: NDArray[np.bool_]
@@ -90,25 +95,25 @@ class Distinct(NamedTuple):
 
 
 def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
-    """Whole numbers that say which table (15,) it is: its counts, and the bits of effective ones."""
+    """Integers that identify a table (15,): its counts, or the bits of effective counts."""
     whole = row.astype(np.int64)
     return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
 
 
 def people_margin(counts: Counts) -> Floats:
-    """Of people's answers on all items they rated, tables (...) -> (...)."""
+    """Human margin on all items with human ratings, tables (...) -> (...)."""
     return margin_of(counts.human)
 
 
 def margin_of(outcome: NDArray[Any]) -> Floats:
-    """Wins minus losses over all (..., 3) -> (...), NaN where there are none."""
+    """Wins minus losses, divided by their total with ties: (..., 3) -> (...), NaN for a total of 0."""
     return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairItems:
-    """What an estimator needs that looks at all pairs together: `human` (..., pairs, items) of 1, 0, -1 or `ABSENT`,
-    `systems` (pairs, 2) of each pair, `units` (items,) the cluster of each item."""
+    """Input of an estimator that uses all pairs jointly: `human` (..., pairs, items) of 1, 0, -1 or `ABSENT`, `systems`
+    (pairs, 2) of each pair, `units` (items,) the cluster of each item."""
 
     human: NDArray[np.int8]
     systems: NDArray[np.integer[Any]]
@@ -117,13 +122,13 @@ class PairItems:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What an estimator says of tables of shape (...).
+    """Estimates for tables of shape (...).
 
-    `p`, `p_low`, `p_high` (..., 3) are win, tie and loss shares with their interval (NaN for estimators of the margin
-    alone); `margin`, `margin_low`, `margin_high` (...) the same of p_win - p_loss; `theta` (...) the posterior or
-    confidence probability that p_win > p_loss; `effective_draws` (...) what Monte Carlo draws are worth (NaN where
-    there are none); `theta_error` (...) the standard error that draws leave in theta, 0 where it is not computed; `sd`
-    (...) the standard deviation of the margin where there is no interval, else NaN or the same in another way.
+    `p`, `p_low`, `p_high` (..., 3) are win, tie and loss probabilities with bounds (NaN for estimators of the margin
+    alone); `margin`, `margin_low`, `margin_high` (...) the same for p_win - p_loss; `theta` (...) the posterior or
+    confidence probability that p_win > p_loss; `effective_draws` (...) the effective number of Monte Carlo draws (NaN
+    without draws); `theta_error` (...) the Monte Carlo standard error of theta, 0 if exact; `sd` (...) the standard
+    deviation of the margin if there is no interval, else NaN or the same value.
     """
 
     p: Floats
@@ -142,11 +147,11 @@ class Estimate:
             object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
 
     def at(self, where: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
-        """The estimates of tables (k,) at some places (...), or of the tables of a mask."""
+        """The estimates at some positions (...) of tables (k,), or of the tables of a mask."""
         return Estimate(**{part.name: getattr(self, part.name)[where] for part in fields(Estimate)})
 
     def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
-        """The same estimates with the two systems exchanged in some of the tables (...)."""
+        """The estimates with the two systems exchanged in some of the tables (...)."""
         cells = which[..., np.newaxis]
         return replace(
             self,
@@ -160,8 +165,8 @@ class Estimate:
         )
 
     def symmetric(self, which: NDArray[np.bool_]) -> Estimate:
-        """The mean of the estimates and their mirror images for some of the tables (...), which are mirror images of
-        themselves: theta is 1/2, without error."""
+        """The estimates averaged with their mirror images, for tables (...) that are their own mirror images: theta is
+        1/2, without error."""
         mirror = self.mirrored(which)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
@@ -169,20 +174,22 @@ class Estimate:
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
-        """One estimate (k,) from estimates of its parts, each with the places of its tables."""
+        """One estimate (k,) from estimates of its parts, each with the positions of its tables."""
         order = np.argsort(np.concatenate([places for places, _ in parts]))
         columns = {part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)}
         return cls(**{name: np.concatenate(column)[order] for name, column in columns.items()})
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
-        """Whether other random numbers might decide otherwise: theta (...) lies within four of its errors from gamma/2
-        or 1 - gamma/2."""
+        """Whether other random numbers might change the decision: theta (...) lies within four standard errors of
+        gamma/2 or 1 - gamma/2."""
         return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
 
     def resolved(self, *, gamma: float) -> Estimate:
-        """What a stopping rule reads of an estimate made with confidence 1 - gamma, or without intervals: `sd` follows
-        from the interval where there is one. Draws worth n resolve no probability below 1 / n, so `theta` is kept that
-        far from 0 and 1: a boundary may ask for more."""
+        """The estimate as input of a stopping rule, made with confidence 1 - gamma or without intervals.
+
+        `sd` is derived from the interval if there is one. n effective draws cannot resolve probabilities below 1 / n,
+        so `theta` is kept at least that far from 0 and 1, as a stopping boundary may require more precision.
+        """
         from scipy.special import ndtri
 
         low, high = self.margin_low, self.margin_high
@@ -192,16 +199,16 @@ class Estimate:
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
-        """Of the margin alone, without draws: (...) each."""
+        """An estimate of the margin alone, without draws: (...) each."""
         none = np.full((*np.shape(margin), 3), np.nan)
         ends = {"margin": margin, "margin_low": low, "margin_high": high}
         return cls(p=none, p_low=none, p_high=none, **ends, theta=theta, effective_draws=none[..., 0])
 
     @classmethod
     def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
-        """Of the margin alone from its standard error and degrees of freedom (inf: normal), (...) each.
+        """An estimate of the margin alone from its standard error and degrees of freedom (inf: normal), (...) each.
 
-        Interval and margin are clipped to [-1, 1]; where the error is NaN they are [-1, 1] and theta is 1/2.
+        Interval and margin are clipped to [-1, 1]; if the error is NaN, the interval is [-1, 1] and theta 1/2.
         """
         from scipy.special import stdtr, stdtrit
 
@@ -220,7 +227,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Remark:
-    """Something a reader must know, and how often it happened (0 where counting makes no sense)."""
+    """A note on an estimate, with the number of cases that it concerns (0 if not countable)."""
 
     rule: str
     message: str
@@ -229,13 +236,15 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimator:
-    """One way to estimate outcomes. `estimate` takes `Counts`, or `PairItems` where it `needs_items`, and `confidence`,
-    `gamma` (the error level of decisions, for what draws until theta is clear) and `rng`.
+    """A method of estimating outcomes.
 
-    `point`: its margin (approximately) as a function of `Counts`, which says how clusters of items act on it.
-    `uses_metric` and `uses_people`: whose ratings it reads. `quick`: `estimate` takes `confidence=None`, for estimates
-    without intervals that are only as precise as decisions at `gamma` need, of very many tables. `assumes`: what a
-    reader should know before any answer, `remarks` of an answer (and ' for aspect ...', or '') what after it.
+    `estimate` takes `Counts`, or `PairItems` if it `needs_items`, and `confidence`, `gamma` (the error level of
+    decisions, up to which draws continue until theta is clear) and `rng`.
+
+    `point` is its margin (approximately) as a function of `Counts`, from which the effect of clusters is derived.
+    `uses_metric` and `uses_people`: which ratings it uses. `quick`: `estimate` accepts `confidence=None` for estimates
+    without intervals, only as precise as decisions at `gamma` need, of very many tables. `assumes`: assumptions to
+    state with every result; `remarks`: notes on a result, given the estimate and ' for aspect ...' or ''.
     """
 
     name: str
@@ -252,7 +261,7 @@ class Estimator:
 
 
 def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
-    """Which system is better: theta (...) -> 1 where theta > 1 - gamma/2, -1 where theta < gamma/2, else 0 (also NaN).
+    """Decision from theta (...): 1 where theta > 1 - gamma/2, -1 where theta < gamma/2, else 0 (also for NaN).
 
     >>> decide(np.array([0.99, 0.6, 0.01, np.nan]), gamma=0.05).tolist()
     [1, 0, -1, 0]
@@ -264,6 +273,6 @@ def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
 
 
 def threshold_distance(theta: NDArray[Any], *, gamma: float) -> Floats:
-    """How far theta (...) is from the nearer of gamma/2 and 1 - gamma/2."""
+    """Distance of theta (...) from the nearer of gamma/2 and 1 - gamma/2."""
     theta = np.asarray(theta, dtype=np.float64)
     return np.asarray(np.minimum(np.abs(theta - gamma / 2), np.abs(theta - (1 - gamma / 2))))

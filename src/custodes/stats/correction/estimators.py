@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Every estimator, in the order of the options; a new one is a file here and a line below."""
+"""All estimators, in the order of the options; to add one, add a file and a line here."""
 
 from custodes.registry import members
 from custodes.stats.correction.estimator import Estimator
@@ -13,4 +13,4 @@ from custodes.stats.correction.naive import NAIVE
 from custodes.stats.correction.pooled import POOLED
 
 ESTIMATORS = {own.name: own for own in members(globals(), Estimator)}
-"""Name to estimator; the first is the default, the first that uses no metric where there is none."""
+"""Name to estimator; the first is the default, and without a metric the first that uses none."""

@@ -1,12 +1,12 @@
-"""Human: what people's own annotations say of a pair, and nothing else."""
+"""The estimator `human`: human annotations of a pair alone."""
 
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimator
 
 HUMAN = Estimator(
     name="human",
-    label="People alone",
-    doc="People's annotations alone: the Dirichlet posterior of all their labels, in closed form.",
+    label="Annotators alone",
+    doc="Human annotations alone: the Dirichlet posterior of all human labels, in closed form.",
     estimate=lambda counts, confidence, **_: human_posterior(counts.human, confidence=confidence),
     uses_metric=False,
     quick=True,

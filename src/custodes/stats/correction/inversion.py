@@ -1,4 +1,4 @@
-"""Inversion: solve (mixture matrix) x (people's outcome) = (metric's outcome) for people's outcome."""
+"""The estimator `inversion`: solve (mixture matrix) x (human outcome) = (metric outcome) for the human outcome."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 from custodes.stats.correction.poststratified import poststratified_margin
 
-_PRIOR = 1 / 9  # one pseudo-annotation in all, shared by the cells of the paired table
-_PRIOR_ALONE = 1 / 3  # the same for three cells
+_PRIOR = 1 / 9  # one pseudo-annotation in total, over the nine cells of the paired table
+_PRIOR_ALONE = 1 / 3  # one pseudo-annotation in total, over three cells
 _DRAWS = 1000
-_SINGULAR = 1e-12  # a determinant of rounding noise
+_SINGULAR = 1e-12  # a smaller determinant is rounding error
 _CHUNK = 1_000_000  # draws held at once per array: 4 MB in float32, about forty such arrays
 
 
 def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
-    """Margin of p in mu p = q, clipped to [-1, 1], of tables (...).
+    """Margin of p in mu p = q, clipped to [-1, 1], for tables (...).
 
-    mu comes from the paired items, q from all items the metric rated (which counts the paired ones at people's word);
-    people's margin on items without the metric enters by their number. An answer that people never gave has a flat
-    column of mu. Interval and theta are those of Bayesian-bootstrap draws (paired cells + 1/9), wide where mu is close
-    to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin is NaN where
-    mu is singular or nobody annotated; without annotations the interval is [-1, 1] and theta 1/2, whatever the metric.
+    mu is estimated from the paired items, q from all items with metric ratings (where paired items count by their human
+    label); human ratings without metric ratings are weighted by their number. A preference that annotators never gave
+    has a flat column of mu. Interval and theta come from Bayesian-bootstrap draws (paired cells + 1/9), and are wide if
+    mu is close to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin
+    is NaN if mu is singular or without annotations; then the interval is [-1, 1] and theta 1/2, whatever the metric.
 
     >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
     >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))
@@ -42,22 +42,22 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     for start in range(0, len(tables), step):
         part = slice(start, start + step)
         margin[part] = _solved(_as_they_are(tables[part]), tables[part])[:, 0]
-        # a singular draw says nothing of the margin, and lies in the middle
+        # a singular draw does not determine the margin and is put in the middle
         drawn = np.nan_to_num(_solved(_bootstrapped(tables[part], rng), tables[part]).astype(np.float32))
         low[part], high[part] = np.quantile(drawn, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
         theta[part] = (drawn > 0).mean(axis=1) + (drawn == 0).mean(axis=1) / 2
 
     unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
-    # The two tails of a mirror image of itself estimate one number.
+    # For a table that is its own mirror image, both tails estimate the same number.
     return distinct.restored(Estimate.of_margin(margin, low, high, theta).symmetric(distinct.even))
 
 
 def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
-    """Tables (n, 15) as one draw (15, n, 1), where an answer people never gave has a flat row."""
+    """Tables (n, 15) as one draw (15, n, 1), with a flat row for a preference that annotators never gave."""
     cells = tables.astype(np.float64)
     rows = cells[:, :9].reshape(-1, 3, 3)
-    # a row this light is a channel, and no outcome
+    # so small that it only defines the channel, not the outcome
     rows[rows.sum(axis=2) == 0] = 1e-300
     return cells.T[:, :, np.newaxis]
 
@@ -73,15 +73,15 @@ def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
 
 
 def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
-    """The clipped margin of each draw, NaN where it is not determined: cells (15, n, draws), tables (n, 15)."""
+    """The clipped margin of each draw, NaN if undetermined: cells (15, n, draws), tables (n, 15)."""
     n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
-    many = np.where(n > 0, many, 0)  # without a paired item nothing is known of the channel
+    many = np.where(n > 0, many, 0)  # without paired items the channel is unknown
     answers, human_only = cells[9:12], cells[12:]
     human = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
         win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human, strict=True))
-        # By Cramer's rule: the g with channel @ g = (1, 0, -1), applied to the metric's outcome.
+        # By Cramer's rule: g with channel @ g = (1, 0, -1), applied to the metric's outcome.
         determinant = _triple(tie, loss, win)
         determinant[np.abs(determinant) < _SINGULAR] = np.nan
         corrected = _triple(tie, win + loss, answers) / determinant / (answers[0] + answers[1] + answers[2])
@@ -95,7 +95,7 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
 
 
 def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
-    """(a x b) . c over the first axis of length 3, spelled out: `np.cross` is several times slower."""
+    """(a x b) . c over the first axis of length 3; several times faster than `np.cross`."""
     return np.asarray(
         (a[1] * b[2] - a[2] * b[1]) * c[0] + (a[2] * b[0] - a[0] * b[2]) * c[1] + (a[0] * b[1] - a[1] * b[0]) * c[2]
     )
@@ -104,8 +104,8 @@ def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
 INVERSION = Estimator(
     name="inversion",
     label="Inversion",
-    doc="Solves the metric's channel for people's shares; wide intervals.",
+    doc="Solves the metric's confusion matrix for the human outcome probabilities; wide intervals.",
     estimate=inverted,
-    # the same items in the same parts, without the poles of its own
+    # approximately the same margin, without the poles of the inversion
     point=poststratified_margin,
 )

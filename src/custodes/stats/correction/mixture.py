@@ -28,50 +28,50 @@ from custodes.stats.correction.poststratified import poststratified_margin
 from custodes.stats.ratios import ratio
 
 MOST_DRAWS = 2**17
-"""Draws of a table at most; its precision is then what it is."""
+"""Largest number of draws of a table, after which its precision is not improved."""
 
-_FIRST_QUICK, _FIRST = 256, 4096  # draws of the first part, without and with an interval
-_MOST_AT_ONCE = 4096  # draws of a part at most
-_ENOUGH_QUICK, _ENOUGH = 64, 1000  # effective draws below which no error estimate, and no interval, is trusted
-_EFFECTIVE_RATE = 0.1  # the same as a share of the draws, up to 1000 effective ones
-_PRECISION_QUICK, _PRECISION = 0.003, 0.005  # standard error of theta that is small enough without an interval; with it
-_GROUP = 500_000  # draws of tables that share their gammas
-_COLUMNS = 2048  # of these, draws at a time
-_BLOCK = 32_768  # of these, draws of all tables: arrays that stay in a cache
+_FIRST_QUICK, _FIRST = 256, 4096  # draws of the first batch, without and with an interval
+_MOST_AT_ONCE = 4096  # most draws of a batch
+_ENOUGH_QUICK, _ENOUGH = 64, 1000  # fewest effective draws for an error estimate, and for an interval
+_EFFECTIVE_RATE = 0.1  # fewest effective draws as a proportion of the draws, up to 1000
+_PRECISION_QUICK, _PRECISION = 0.003, 0.005  # target standard error of theta, without and with an interval
+_GROUP = 500_000  # draws of tables that share gamma variates
+_COLUMNS = 2048  # draws of one table at a time
+_BLOCK = 32_768  # draws of all tables at a time, so that arrays fit the cache
 _SMALLEST = np.float32(1e-30)
-_NEARLY_NORMAL = 1000.0  # a shape from which the acceptance of a gamma is 1, within .003 at four sigma
+_NEARLY_NORMAL = 1000.0  # shape from which gamma draws need no weights: acceptance is 1 within .003 at four sigma
 _POPULATIONS, _SIZE = 16, 256
-_RESAMPLED_RATE = 0.6  # rate of effective draws that a step of the temperature leaves
+_RESAMPLED_RATE = 0.6  # proportion of effective draws after a temperature step
 _STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
-_MIXED = 1.01  # R-hat up to which populations agree
+_MIXED = 1.01  # largest R-hat of populations that agree
 
 
 def mixture_posterior(
     counts: Counts, *, confidence: float | None, gamma: float | None, rng: np.random.Generator, **_: object
 ) -> Estimate:
-    """Posterior of the human win, tie and loss shares under the mixture model.
+    """Posterior of human win, tie and loss probabilities under the mixture model.
 
-    Equal tables get equal results, which depend on the seed and not on the other tables of the call; a table with its
-    two systems exchanged gets the exact mirror image.
+    Equal tables get equal results, which depend on the seed but not on other tables; exchanging the two systems gives
+    the exact mirror image.
 
     Parameters
     ----------
     counts : Counts
-        Tables (...) of whole or effective counts. An item with both ratings belongs to `paired` alone.
+        Tables (...) of counts or effective counts. An item with both ratings belongs to `paired` only.
     confidence : float or None
-        Level of the equal-tailed intervals. None: no intervals, and theta only as precise as the decision needs.
+        Level of the equal-tailed intervals. None: no intervals, and theta is only as precise as the decision requires.
     gamma : float or None
-        Error level of decisions. Draws go on until theta is four standard errors away from gamma / 2 and
-        1 - gamma / 2, or `MOST_DRAWS` are reached. None: until the standard error of theta is at most .005.
+        Error level of decisions. Draws continue until theta is four standard errors away from gamma / 2 and 1 - gamma /
+        2, or `MOST_DRAWS` are reached. None: until the standard error of theta is at most .005.
     rng : numpy.random.Generator
-        Gives the seed of all draws.
+        Provides the seed of all draws.
 
     Returns
     -------
     Estimate
-        Of shape (...), with at least 1000 effective draws where there is an interval. Without metric-only items the
-        posterior has a closed form, and `effective_draws` is NaN. Nothing else is NaN: without ratings the prior is
-        returned.
+        Of shape (...), with at least 1000 effective draws if there is an interval. Without metric-only items the
+        posterior has a closed form, and `effective_draws` is NaN. Nothing else is NaN: without ratings the posterior is
+        the prior.
 
     References
     ----------
@@ -87,14 +87,14 @@ def mixture_posterior(
     seed: list[int] = rng.integers(2**32, size=4).tolist()
     distinct = counts.distinct()
     tables = Counts.of_row(distinct.rows)
-    # without human ratings wins and losses may change places, so that theta is 1/2
+    # without human ratings, wins and losses are exchangeable, so theta is 1/2
     even = distinct.even | ~tables.human.any(axis=-1)
-    # theta of a mirror image is known, so no draws are spent on its precision
+    # theta of a table that is its own mirror image is 1/2, so no draws are needed for its precision
     precision = np.where(even, np.inf, _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0)
     least, first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
     closed = ~tables.metric_only.any(axis=-1)
     parts = [(np.flatnonzero(closed), human_posterior(tables.human[closed], confidence=confidence))]
-    # Tables without enough draws yet, and after these the tables with them.
+    # Tables that still need draws, and then those that have enough.
     unfinished, finished, draws = np.flatnonzero(~closed), [np.empty(0, dtype=np.intp)], 0
     sums, bounds = _Sums.empty(len(even)), np.full((2, len(even), 4), np.nan)
     waiting: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {place: [] for place in unfinished.tolist()}
@@ -121,7 +121,7 @@ def mixture_posterior(
         effective = estimate.effective_draws
         settled = _settled(estimate, precision=precision[unfinished], gamma=gamma) | (draws >= MOST_DRAWS)
         done = settled & (effective >= max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH)))
-        # from few draws it is uncertain how uneven the weights are
+        # with few draws the variation of the weights is uncertain
         uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
         for place in unfinished[uneven]:
             options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
@@ -140,8 +140,8 @@ def _settled(estimate: Estimate, *, precision: Floats, gamma: float | None) -> B
 
 
 def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
-    """The random numbers of all tables (21, draws): twelve normal rows, one for each gamma, and nine exponential ones,
-    one for each cell of the paired counts."""
+    """Random numbers shared by all tables (21, draws): twelve rows of normal variates, one per gamma variate, and nine
+    of exponential variates, one per cell of the paired counts."""
     rng = np.random.Generator(np.random.SFC64([*seed, draws]))
     numbers = np.empty((21, draws), dtype=np.float32)
     rng.standard_normal(out=numbers[:12], dtype=np.float32)
@@ -150,13 +150,13 @@ def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
 
 
 def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Draws from the proposal of tables (t,), in single precision: human shares p (3, t, draws) and the logarithms of
-    their weights (t, draws)."""
-    # Single precision resolves a share to 1e-7, far below the Monte Carlo error, and draws twice as fast.
+    """Draws from the proposal of tables (t,), in single precision: human probabilities p (3, t, draws) and log weights
+    (t, draws)."""
+    # Single precision resolves a probability to 1e-7, far below the Monte Carlo error, and is twice as fast.
     pseudo = _pseudo_counts(counts)
     cells = counts.paired + pseudo
     shapes = np.concatenate([cells.reshape(-1, 9), cells.sum(axis=1) + counts.metric_only], axis=1)
-    # Tables of few items have few different counts.
+    # Tables with few items have few different counts.
     distinct = [np.unique(shape, return_inverse=True) for shape in shapes.T]
     n_tables, draws = len(shapes), numbers.shape[1]
     p, log_weights = np.empty((3, n_tables, draws), np.float32), np.empty((n_tables, draws), np.float32)
@@ -189,8 +189,12 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
 
 
 def _pseudo_counts(counts: Counts) -> Floats:
-    """(..., 3, 1): of a human class with n paired and a human-only items nearly the most, at most 1, whose weights have
-    a finite fourth moment (n + 4 a + 4 > 9 pseudo-counts), so that the number of effective draws can be trusted."""
+    """Pseudo-counts (..., 3, 1) of the human classes in the proposal.
+
+    Nearly the largest number, at most 1, for which the weights have a finite fourth moment (n + 4 a + 4 > 9
+    pseudo-counts, with n paired and a human-only items of the class), so that the effective number of draws is
+    reliable.
+    """
     items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((items + 3.5) / 9, 1.0)[..., np.newaxis])
 
@@ -198,10 +202,11 @@ def _pseudo_counts(counts: Counts) -> Floats:
 def weighted_gammas(
     shape: Floats, numbers: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, and the logarithms of their weights.
+    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, and their log weights.
 
-    The cube of a normal number is nearly a gamma, and accepted with a probability that is always near 1. Here the
-    probability is the weight, so that all tables share the normal numbers, and a draw takes a fifth of the time.
+    The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts it with a
+    probability near 1. Here this probability is used as a weight instead, so that all tables share the normal variates,
+    and a draw takes a fifth of the time.
 
     References
     ----------
@@ -229,15 +234,15 @@ def weighted_gammas(
     return cube, accepted
 
 
-_POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # of the weights in each row of `_Sums`
+_POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weights in each row of `_Sums`
 
 
 @dataclass(frozen=True)
 class _Sums:
     """Sums over weighted draws of tables (t,): `top` (t,) is the largest log weight, and weights are relative to it.
 
-    `values` (8, t): weights and their squares, each of all draws and of those with p_win > p_loss; weighted sums of p
-    and of the squared margin.
+    `values` (8, t): sums of weights and of squared weights, over all draws and over those with p_win > p_loss; weighted
+    sums of p and of the squared margin.
     """
 
     top: Floats
@@ -261,7 +266,7 @@ class _Sums:
         return cls(top, np.stack([part.sum(axis=1, dtype=np.float64) for part in terms]))
 
     def add(self, places: Ints, more: _Sums) -> None:
-        """Add draws of the tables at some places."""
+        """Add draws of the tables at some positions."""
         top = np.maximum(self.top[places], more.top)
         parts = ((self.values[:, places], self.top[places]), (more.values, more.top))
         self.values[:, places] = sum(values * np.exp(_POWERS * (largest - top)) for values, largest in parts)
@@ -273,11 +278,11 @@ class _Sums:
         return ratio(self.values[0] ** 2, self.values[1])
 
     def estimate(self, places: Ints, *, cautious: bool) -> Estimate:
-        """Estimates of the tables at some places, without intervals.
+        """Estimates of the tables at some positions, without intervals.
 
-        The error of theta is that of the delta method and of one draw more, as what was not drawn is not impossible: of
-        mean weight, or to be cautious as heavy as the heaviest. Where few draws hold the weight the squares alone
-        understate the error.
+        The standard error of theta is that of the delta method plus the effect of one more draw, as an event without
+        draws is not impossible. The additional draw has the mean weight, or with `cautious` the largest weight: if few
+        draws dominate the weights, their squares alone underestimate the error.
         """
         total, squares, better, better_squares, *sums = self.values[:, places]
         effective = self.effective[places]
@@ -317,8 +322,8 @@ def _with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
 def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
     """Quantiles of weighted draws: values (k, n), weights (n,) -> (k, probabilities).
 
-    Order statistics of n draws that are taken from these, each nearly as often as its weight says (systematic
-    resampling). This takes half the time of weighted order statistics.
+    Order statistics of n draws obtained by systematic resampling by weight, which takes half the time of weighted order
+    statistics.
 
     >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
     [[1.0, 2.0, 3.0]]
@@ -338,14 +343,14 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
 def tempered(
     row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
 ) -> Estimate:
-    """Posterior (1,) of one table (15,) from populations of draws that are led from the proposal to the posterior.
+    """Posterior (1,) of one table (15,) by sequential Monte Carlo, from the proposal to the posterior.
 
-    Draws from the proposal are moved under density * weight^t while t grows from 0 to 1. Moves are made on the log
-    shares of q and of each column nu[., r]. There the metric-only items, however many, act on q alone. The steps of
-    data augmentation (Gibbs) shrink with their number instead, so that its chains stay where they start. The 16
-    populations of 256 draws never exchange draws: their spread is the Monte Carlo error, and their agreement the
-    diagnosis. Moves at t = 1 go on until R-hat is at most 1.01 and theta is precise or clear, or a limit is reached.
-    Where populations do not agree, `theta_error` is their standard deviation.
+    Draws from the proposal are moved under density * weight^t while t increases from 0 to 1. Moves are made on the log
+    probabilities of q and of each column nu[., r]; there the metric-only items, however many, only affect q. (The steps
+    of data augmentation (Gibbs) shrink with their number, so its chains would hardly move.) The 16 populations of 256
+    draws never exchange draws: their variation gives the Monte Carlo error, and their agreement the diagnosis of
+    convergence. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise or clear, or a limit is
+    reached. If populations do not agree, `theta_error` is their standard deviation.
 
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).
@@ -355,7 +360,7 @@ def tempered(
         populations.heat()
         populations.move(_STEP_MOVES)
     populations.move(_LAST_MOVES)
-    # Populations count by the evidence of each: the mean of all then has no bias from resampling.
+    # Populations are weighted by their evidence, so that their mean has no bias from resampling.
     shares = np.exp(populations.log_evidence - populations.log_evidence.max())
     shares /= shares.sum()
     rounds: list[Floats] = []
@@ -369,10 +374,10 @@ def tempered(
         log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).ravel()
         estimate = _Sums.of(p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(np.array([0]), cautious=False)
         spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
-        # with so few populations, four errors of a normal law are about 5.6 of Student's
+        # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
         error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
-        # an event that was not drawn is not impossible
+        # an event without draws is not impossible
         error = np.hypot(error, 1 / effective)
         estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
         if r_hat <= _MIXED and _settled(estimate, precision=np.array([precision]), gamma=gamma).all():
@@ -383,8 +388,8 @@ def tempered(
 
 
 def agreement(values: Floats) -> tuple[float, float]:
-    """R-hat of populations (draws, populations, size) split in half by time, and the independent draws that their
-    agreement is worth."""
+    """R-hat of populations (draws, populations, size), split in half by time, and the corresponding number of
+    independent draws."""
     half = len(values) // 2
     halves = np.concatenate([values[:half], values[half : 2 * half]], axis=1)
     between, within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
@@ -395,8 +400,8 @@ def agreement(values: Floats) -> tuple[float, float]:
 
 
 class _Populations:
-    """Draws of one table as log shares `at` (4, 3, populations, size) of q and of nu[., r], with human shares `p`
-    (3, ...), the log of posterior over proposal `log_weights`, and its `log_evidence` (populations,)."""
+    """Draws of one table: log probabilities `at` (4, 3, populations, size) of q and of nu[., r], human probabilities
+    `p` (3, ...), the log ratio of posterior and proposal `log_weights`, and its `log_evidence` (populations,)."""
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng, pseudo = rng, _pseudo_counts(counts)
@@ -408,7 +413,7 @@ class _Populations:
         self.p, self.log_weights = self._weighted(self.at)
 
     def heat(self) -> None:
-        """Raise t as far as leaves enough effective draws in the mean population, and resample by weight."""
+        """Increase t as far as the mean population keeps enough effective draws, and resample by weight."""
         relative = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
         step = 1 - self.t
         while step > 1e-9 and _effective_rate(step * relative) < _RESAMPLED_RATE:
@@ -419,15 +424,15 @@ class _Populations:
         cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
         steps = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
         picked = np.stack([np.searchsorted(*pair) for pair in zip(cumulative, steps, strict=True)])
-        # shuffled, as moves take the two halves of a population apart
+        # shuffled, as moves use the two halves of a population separately
         picked = self._rng.permuted(np.minimum(picked, _SIZE - 1), axis=1)
         rows = np.arange(_POPULATIONS)[:, np.newaxis]
         self.at, self.p = self.at[..., rows, picked], self.p[..., rows, picked]
         self.log_weights = self.log_weights[rows, picked]
 
     def move(self, times: int) -> None:
-        """Propose so many moves to every draw: in turn along a difference of two draws of the other half of its
-        population, and to a fresh q or nu[., r]."""
+        """Propose this many moves of every draw: alternately along the difference of two draws of the other half of its
+        population, and to a new q or nu[., r] from the proposal."""
         half, rng, rows = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
         parts = np.arange(_SIZE).reshape(2, half)
         for k in range(times):
@@ -440,7 +445,7 @@ class _Populations:
             for moved, other in (parts, parts[::-1]):
                 first, second = other[rng.integers(half, size=(2, _POPULATIONS, half))]
                 step = self.at[..., rows, first] - self.at[..., rows, second]
-                # all blocks, or some of them; a length of 1 jumps between separate modes
+                # all blocks, or some of them; a step length of 1 jumps between modes
                 chosen = rng.random((4, 1, _POPULATIONS, half)) < rng.choice([0.3, 1.0])
                 length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half))
                 noise = 1e-3 * rng.standard_normal(step.shape)
@@ -448,8 +453,8 @@ class _Populations:
                 self._accept(moved, at - _log_sum(at, axis=1))
 
     def _accept(self, moved: NDArray[np.intp], at: Floats, *, fresh: int | None = None) -> None:
-        """Metropolis and Hastings: `at` (4, 3, populations, moved) from a symmetric move of log odds, or with one block
-        drawn from the proposal, whose density then falls out of the ratio."""
+        """Metropolis-Hastings step: `at` (4, 3, populations, moved) from a symmetric move of log odds, or with one
+        block drawn from the proposal, whose density cancels in the ratio."""
         p, log_weights = self._weighted(at)
         blocks = [block for block in range(4) if block != fresh]
         # in log odds the Dirichlet density is prod share^shape
@@ -461,14 +466,14 @@ class _Populations:
             state[..., moved] = np.where(accepted, proposed, state[..., moved])
 
     def _weighted(self, at: Floats) -> tuple[Floats, Floats]:
-        """Human shares (3, ...) and the log of posterior over proposal (...)."""
+        """Human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
         log_pi = at[0] + np.swapaxes(at[1:], 0, 1)  # [human, metric]
         log_p = _log_sum(log_pi, axis=1)[:, 0]
         by_margin, by_cell = (power[:, np.newaxis, np.newaxis] for power in self._powers)
         return np.exp(log_p), (by_margin * log_p + by_cell * log_pi.sum(axis=1)).sum(axis=0)
 
     def _drawn(self, block: int | slice, size: tuple[int, ...]) -> Floats:
-        """Log shares (..., 3, *size) from the proposal, also where a share is below the smallest float."""
+        """Log probabilities (..., 3, *size) from the proposal, also below the smallest float."""
         shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
         whole = (*shapes.shape[:-2], *size)
@@ -489,7 +494,7 @@ def _effective_rate(log_weights: Floats) -> float:
 MIXTURE = Estimator(
     name="mixture",
     label="Mixture model",
-    doc="The metric is a noisy channel of people's preference: a Bayesian model (Deriu et al. 2023).",
+    doc="Bayesian model of the metric as a noisy measurement of the human preference (Deriu et al. 2023).",
     estimate=mixture_posterior,
     point=poststratified_margin,
     quick=True,

@@ -1,4 +1,4 @@
-"""Pooled: the margins of all pairs from one additive model, so that every annotation speaks of every pair."""
+"""The estimator `pooled`: margins of all pairs from one additive model, which uses every annotation for every pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, PairItems, Remark, margin_of
 
 FEWEST_CLUSTERS = 20
-"""A covariance from fewer clusters is not to be trusted, so nothing is decided."""
+"""Fewest clusters for a reliable covariance; with fewer, no pair is decided."""
 
 ADDITIVITY_LEVEL = 0.05
 ADDITIVITY_FLIPS = 399
@@ -25,9 +25,9 @@ _NOISE = 1e-9
 
 
 class Margins(NamedTuple):
-    """Margins of every pair under an additive model: all (..., pairs), or (...) where said.
+    """Margins of all pairs under an additive model: (..., pairs), or (...) where stated.
 
-    `margin`, its standard `error` and `freedom` (...), clusters - 1; `clusters` (...) that hold annotations;
+    `margin`, its standard `error` and `freedom` (...), clusters - 1; the number of annotated `clusters` (...);
     `additivity_p` (...), the p-value of "margins are differences of system levels".
     """
 
@@ -40,20 +40,20 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Estimate):
-    """An estimate of all pairs (..., pairs), and what it rests on: `clusters` and `additivity_p` (...)."""
+    """An estimate for all pairs (..., pairs), with the number of `clusters` and `additivity_p` (...) behind it."""
 
     clusters: NDArray[np.int64]
     additivity_p: Floats
 
 
 def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) -> Margins:
-    """Least squares of E[sign of (a, b)] = s_a - s_b over all annotations: (..., pairs).
+    """Least-squares fit of E[sign of (a, b)] = s_a - s_b to all annotations: (..., pairs).
 
-    Every annotation weighs the same, so a pair weighs by its number. The covariance is clustered by unit, times
-    G / (G - 1). Additivity is tested by the largest difference between a pair's own mean and its pooled margin, times
-    the root of its annotations, against the same under `flips` random signs of whole clusters (wild cluster bootstrap);
-    p = (b + 1) / (flips + 1). NaN: margins between systems that no chain of annotations joins, errors with one cluster,
-    and the p-value where no pair has an own mean to differ (as with two systems) or without flips.
+    All annotations have equal weights. The covariance is clustered by unit, times G / (G - 1). Additivity is tested by
+    the largest difference between the mean and the pooled margin of a pair, times the root of its number of
+    annotations, against the same statistic under `flips` random signs of whole clusters (wild cluster bootstrap); p =
+    (b + 1) / (flips + 1). NaN: margins between systems that are not connected by annotations, errors with one cluster,
+    and the p-value if no pair's mean can differ from the model (as with two systems) or without flips.
 
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
@@ -78,10 +78,10 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
 
 
 def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
-    """Every pair by the pooled margins.
+    """Estimates of all pairs from the pooled margins.
 
-    Nothing is decided (interval [-1, 1], theta 1/2) with fewer than 20 clusters and for systems that no chain of
-    annotations joins. Where additivity fails at .05 every pair is answered by its own annotations alone.
+    No pair is decided (interval [-1, 1], theta 1/2) with fewer than 20 clusters, or for systems that are not connected
+    by annotations. If additivity is rejected at .05, every pair is estimated from its own annotations alone.
     """
     fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
     enough = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
@@ -103,7 +103,7 @@ def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_
 
 
 def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
-    """Of one study: what keeps it from pooling."""
+    """Notes on reasons why the pairs of a study are not pooled."""
     clusters, p = int(estimate.clusters), float(estimate.additivity_p)
     if clusters < FEWEST_CLUSTERS:
         needed = f"{clusters} annotated items or clusters, and {FEWEST_CLUSTERS} are needed"
@@ -127,7 +127,7 @@ def _fit(
     inverse = np.linalg.pinv(laplacian, rcond=_NOISE, hermitian=True)
     level = np.einsum("rab,pb,rp->ra", inverse, design, total.sum(axis=2), optimize=True)
     margin = level @ design.T
-    # A margin is determined where its contrast lies in the space of the annotations.
+    # A margin is determined if its contrast lies in the row space of the design.
     spanned = np.einsum("pa,rab,rbc->rpc", design, inverse, laplacian, optimize=True)
     joined = (np.abs(spanned - design) < 1e-6).all(axis=2)
 
@@ -137,8 +137,8 @@ def _fit(
     correction = (clusters / np.where(clusters > 1, clusters - 1, np.nan))[:, np.newaxis]
     error = np.sqrt((influence**2).sum(axis=2) * correction)
 
-    # The pair's own mean minus its pooled margin, cluster by cluster. Standardised by the number of annotations and not
-    # by its own spread: few annotations that agree have none, and would reject.
+    # Mean of the pair minus its pooled margin, by cluster. Standardised by the number of annotations instead of their
+    # variation: a few equal annotations have none, and would reject.
     gap = np.where(n > 0, 1 / np.sqrt(np.maximum(n, 1)), 0.0)[..., np.newaxis] * residual
     gap -= np.sqrt(n)[..., np.newaxis] * influence
     largest = np.abs(gap.sum(axis=2)).max(axis=1, initial=0.0)
@@ -158,7 +158,7 @@ def _fit(
 POOLED = Estimator(
     name="pooled",
     label="Pooled",
-    doc="People alone, one additive model over all pairs: E[preference] = s_a - s_b.",
+    doc="Human annotations alone, one additive model over all pairs: E[preference] = s_a - s_b.",
     estimate=pooled,
     uses_metric=False,
     needs_items=True,

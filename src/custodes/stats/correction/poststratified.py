@@ -1,4 +1,4 @@
-"""Poststratified: people's answer given the metric's, averaged over how often the metric gives each answer."""
+"""The estimator `poststratified`: human preferences given the metric's, averaged over the metric's preferences."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 STRATUM_PRIOR = 1 / 3
-"""Pseudo-annotations of each answer of people in each stratum (an answer of the metric, or its silence)."""
+"""Pseudo-annotations of each human preference in each stratum (a metric preference, or none)."""
 
-# What is averaged: win, tie, loss, and win - loss. Columns: the person's answer.
+# Averaged functions: win, tie, loss, and win - loss. Columns: the human preference.
 _FUNCTIONS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]], dtype=np.float64)
 
 
 class Moments(NamedTuple):
-    """Posterior mean and variance of win, tie and loss share and margin: (..., 4) each."""
+    """Posterior mean and variance of win, tie and loss probabilities and margin: (..., 4) each."""
 
     mean: Floats
     variance: Floats
 
 
 def poststratified_moments(counts: Counts) -> Moments:
-    """Posterior moments of p_h = sum_r q_r nu[h|r], of tables (...).
+    """Posterior moments of p_h = sum_r q_r nu[h|r], for tables (...).
 
-    Strata r are the metric's answers, and its silence where people rated items that it did not. q is Dirichlet(items in
-    the stratum, + 1/3 for an answer), nu[.|r] Dirichlet(people's answers in it + 1/3), all independent; so a stratum
-    without annotations is taken to hold wins, ties and losses alike, with the weight of one annotation. Metric-only
-    items count where at least one item has both ratings. Never NaN: without ratings all answers are as likely.
+    Strata r are the metric's preferences, and a stratum of human ratings without metric ratings. q is Dirichlet(items
+    in the stratum, + 1/3 for metric preferences), nu[.|r] Dirichlet(human preferences in it + 1/3), all independent. A
+    stratum without annotations thus has equal prior probabilities of wins, ties and losses, with the weight of one
+    annotation. Metric-only items count if at least one item has both ratings. Never NaN: without ratings all
+    preferences are equally probable.
 
     >>> mean, variance = poststratified_moments(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -59,17 +60,18 @@ def poststratified_moments(counts: Counts) -> Moments:
 
 
 def poststratified_margin(counts: Counts) -> Floats:
-    """The posterior mean of p_win - p_loss, of tables (...).
+    """Posterior mean of p_win - p_loss, for tables (...).
 
-    Nearly that of the mixture model: q_r nu[h|r] is the joint table of greatest likelihood under it, too.
+    Nearly that of the mixture model, under which q_r nu[h|r] is also the maximum likelihood estimate of the joint
+    table.
     """
     return poststratified_moments(counts).mean[..., 3]
 
 
 def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
-    """Beta laws with the moments of `poststratified_moments`.
+    """Beta distributions with the moments of `poststratified_moments`.
 
-    Against draws from the model theta is off by at most .05 with 10 annotations of a pair, and .01 with 50.
+    Compared with draws from the model, theta differs by at most .05 with 10 annotations of a pair, and .01 with 50.
     """
     from scipy.special import betainc, betaincinv
 
@@ -96,7 +98,7 @@ def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
 POSTSTRATIFIED = Estimator(
     name="poststratified",
     label="Poststratification",
-    doc="People's answer given the metric's, weighted by how often the metric gives each.",
+    doc="Human preference given the metric's, weighted by the frequencies of the metric's preferences.",
     estimate=_by_beta,
     point=poststratified_margin,
 )

@@ -1,4 +1,4 @@
-"""PPI: prediction-powered inference (PPI++), the win-loss margin from few human labels and many metric labels."""
+"""The estimator `ppi`: prediction-powered inference (PPI++) for the margin from few human and many metric labels."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
-_NORMAL_FROM = 50  # labels from which normal quantiles serve
-_WORST_ERROR = 2  # a metric that says win where people say loss
-_NOISE = 1e-12  # variances of -1, 0, 1 below this are rounding
+_NORMAL_FROM = 50  # fewest labels for normal quantiles
+_WORST_ERROR = 2  # error of a metric label `win` for a human label `loss`
+_NOISE = 1e-12  # smaller variances of -1, 0, 1 are rounding errors
 
 
 class Margin(NamedTuple):
     """A margin p_win - p_loss (...), its standard error and the degrees of freedom of its t quantiles (inf: normal).
 
-    Where there are too few labels for an error it is NaN.
+    The error is NaN if there are too few labels for it.
     """
 
     margin: Floats
@@ -27,14 +27,15 @@ class Margin(NamedTuple):
 
 
 def ppi_margin(counts: Counts) -> Margin:
-    """PPI++ estimate of the margin, of tables (...).
+    """PPI++ estimate of the margin, for tables (...).
 
-    Labels are +1, 0, -1; the metric's labels on all its items stand in for people's, with the power-tuning weight
-    lambda, and the paired items rectify them. Without metric-only items this is the mean of the labels. Human labels on
-    items without the metric are an independent second estimate, averaged in by inverse variance (with one label
-    variance for all). Where the rectified labels do not vary at all, their variance cannot be estimated: one more item
-    with the worst error is imagined, so that a few equal labels decide nothing. Not clipped to [-1, 1].
-    t quantiles with labels - 1 degrees of freedom under 50 labels. NaN without labels; the error also with one.
+    Labels are +1, 0, -1. Metric labels of all items predict the human labels, with the power-tuning weight lambda, and
+    the paired items correct the bias (rectifier). Without metric-only items this is the mean of the human labels. Human
+    labels on items without metric labels are an independent second estimate, combined by inverse variance (with one
+    label variance for all). If the rectified labels do not vary at all, their variance cannot be estimated: one more
+    item with the largest error is added, so that a few equal labels decide nothing. Not clipped to [-1, 1]. t quantiles
+    with labels - 1 degrees of freedom are used with fewer than 50 labels. NaN without labels; the error also with one
+    label.
 
     >>> margin, error, freedom = ppi_margin(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -54,7 +55,7 @@ def ppi_margin(counts: Counts) -> Margin:
     everything = metric + metric_only
     total = n + many
     spread = _variance(everything) * _ratio(total, total - 1)
-    # lambda of ppi_py: clipped to [0, 1]; 0 where the metric says nothing or has nothing to say beyond the labels
+    # lambda as in ppi_py, clipped to [0, 1]; 0 without metric labels, or without metric-only items
     tuned = _ratio(covariance, (1 + _ratio(n, many)) * spread)
     tuned = np.where((many > 0) & (spread > _NOISE), np.clip(tuned, 0, 1), 0.0)
 
@@ -74,13 +75,13 @@ def ppi_margin(counts: Counts) -> Margin:
 
 
 def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = None) -> Floats:
-    """share * first + (1 - share) * second, where what has no share may be undefined."""
+    """share * first + (1 - share) * second, where a term with weight 0 may be undefined."""
     rest = 1 - share if other is None else other
     return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
 
 
 def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
-    """The variance of n labels, and where they do not vary, that of n labels with one more imagined to be wrong."""
+    """The variance of n labels; if they do not vary, that of n labels and one more with the largest error."""
     return np.where(variance > _NOISE, variance, _ratio(np.full_like(n, _WORST_ERROR**2), n))
 
 
@@ -99,7 +100,7 @@ def _ratio(a: Floats, b: Floats) -> Floats:
 PPI = Estimator(
     name="ppi",
     label="PPI++",
-    doc="People's margin, shifted by what the metric says of the other items (Angelopoulos et al. 2023).",
+    doc="Human margin, adjusted by the metric's labels of the other items (PPI++; Angelopoulos et al. 2023).",
     estimate=lambda counts, confidence, **_: Estimate.by_t(*ppi_margin(counts), confidence=confidence),
     point=lambda counts: ppi_margin(counts).margin,
 )

@@ -1,1 +1,1 @@
-"""What is wrong with one judge: order, length, failures; and what several judges are worth together."""
+"""Biases of one judge: order, length, failures; and the accuracy of several judges together."""

@@ -1,4 +1,4 @@
-"""Tests of bias: does a judge prefer what is shown first, and do failures fall on some systems or orders more often?"""
+"""Tests of position bias, and of failures that depend on systems, orders or lengths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from custodes.stats.clusters import few_clusters
 from custodes.stats.ratios import ratio
 
 LEAST_FAILURES = 5
-"""With fewer failures no unevenness can show."""
+"""Fewest failures for a test."""
 ENOUGH = 100
-"""So many draws beyond what was seen settle that nothing is to be claimed."""
-NOTHING = 1e-12  # of sums of squares: rounding
+"""Draws at least as extreme as the data after which sampling stops, as significance is out of reach."""
+NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 
 class Tested(NamedTuple):
-    """An estimate of what should be 0 with its interval and p-value, (...) each; NaN where it cannot be told."""
+    """An estimate whose value is 0 under the null hypothesis, with interval and p-value, (...) each; NaN if
+    undefined."""
 
     estimate: Floats
     low: Floats
@@ -28,12 +29,12 @@ class Tested(NamedTuple):
 
 
 def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> Tested:
-    """Is sums / sizes 0? Both (k, units): what each cluster adds to numerator and denominator.
+    """Test of sums / sizes = 0, both (k, units): the contribution of each cluster to numerator and denominator.
 
-    If it is 0 either sign of what a cluster adds is as likely. So the score is divided by the root of its squares, as
-    in a sign test by clusters, with the factor of `few_clusters`; `wider` (k,) is what else the variance is multiplied
-    by. The interval holds the values that the same test does not reject. NaN where nothing is known; with not one
-    cluster on either side p is 1 and there is no interval.
+    Under the null hypothesis the contribution of a cluster has either sign with equal probability. So the score is
+    divided by the root of the sum of its squares, as in a sign test by clusters, with the factor of `few_clusters`;
+    `wider` (k,) is a further factor of the variance. The interval contains the values that the test does not reject.
+    NaN without data; if no cluster has a nonzero sum, p is 1 and there is no interval.
 
     >>> result = slot_test(np.ones((1, 9)), 2 * np.ones((1, 9)), wider=np.ones(1), confidence=0.95)
     >>> result.estimate.item(), round(result.p_value.item(), 4)
@@ -62,12 +63,12 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:
-    """The p-value of "failures do not depend on these features": failed (n,), features (k, n), units (n,) clusters.
+    """P-value of "failures do not depend on these features": failed (n,), features (k, n), units (n,) clusters.
 
-    The largest |z| of a feature, where z compares its sum over failures with that of as many verdicts drawn at random,
-    against the same of `draws` draws (fewer where it is clear that nothing shows). Where failures come in clusters, z
-    is divided by the root of their design effect (all features together, at least 1). NaN with fewer than five failures
-    (or verdicts that did not fail), or where no feature varies.
+    The statistic is the largest |z| of a feature, where z compares its sum over failures with that of as many verdicts
+    drawn at random. It is compared with the same of `draws` random draws (fewer if it is clearly not significant). If
+    failures come in clusters, z is divided by the root of their design effect (over all features, at least 1). NaN with
+    fewer than five failures (or successes), or if no feature varies.
 
     >>> failed = np.arange(60) < 8
     >>> rng = np.random.default_rng(0)

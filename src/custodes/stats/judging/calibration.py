@@ -1,4 +1,4 @@
-"""Are the chances that a judge gives those with which it is right? Brier score, calibration, and a test of it."""
+"""Calibration of a judge's probabilities: Brier score, calibration error, and a test of over-confidence."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
 LEAST_OF_BIN = 30
-"""Verdicts of a bin at least, where there are so many."""
+"""Fewest verdicts of a bin, if there are enough."""
 LEVEL = 1e-9
-"""Chances that differ by less are the same."""
+"""Probabilities that differ by less are equal."""
 
 
 def brier(chances: Floats, outcome: Ints) -> Floats:
-    """(n, k) chances of outcomes, which came (n,) -> (n,): the sum of squared errors, 0 to 2.
+    """Brier score: probabilities (n, k) of outcomes, observed outcomes (n,) -> sums of squared errors (n,), 0 to 2.
 
     >>> brier(np.array([[0.7, 0.1, 0.2]]), np.array([0])).round(2).tolist()
     [0.14]
@@ -30,8 +30,8 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
 
 def constant_forecast(outcome: Ints) -> Floats:
-    """(n,) outcomes 0 (first wins), 1 (tie), 2 -> (3,): the share of ties, and half of the rest for either side, so
-    that it does not hang on which system is named first.
+    """Outcomes (n,) 0 (first wins), 1 (tie), 2 -> (3,): the proportion of ties, and half of the rest for either side,
+    so that it does not depend on which system is named first.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
@@ -41,8 +41,10 @@ def constant_forecast(outcome: Ints) -> Floats:
 
 
 def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
-    """(n, k), (n,) -> (n,) each: the chance of what the judge thinks most likely, and whether that came; where several
-    are as likely, the share of them that came.
+    """Confidence and correctness: (n, k), (n,) -> (n,) each.
+
+    Confidence is the probability of the most likely outcome; correctness is whether it occurred, or with several most
+    likely outcomes the proportion of them that occurred.
 
     >>> sure_and_right(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
@@ -53,7 +55,7 @@ def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
 
 
 def bins_of(sure: Floats) -> Ints:
-    """(n,): which of at most ten bins each belongs to, from 0; of like numbers of verdicts, and at least thirty.
+    """(n,): bin of each confidence, from 0; at most ten bins, with similar numbers of verdicts, at least thirty.
 
     >>> bins_of(np.repeat([0.5, 0.9], 30)).tolist() == [0] * 30 + [1] * 30
     True
@@ -65,8 +67,10 @@ def bins_of(sure: Floats) -> Ints:
 
 
 def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
-    """The mean of `right` (n,) in each bin, and the ends of its interval, (bins,) each: those of Wilson, for as many
-    verdicts as clusters `units` leave of them; a cluster counts as one where all came, or none.
+    """Mean of `right` (n,) in each bin with Wilson bounds, (bins,) each.
+
+    The number of verdicts is reduced by the design effect of clusters `units`; in a bin that is all right or all wrong,
+    a cluster counts as one verdict.
 
     >>> result = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
     >>> [round(float(own[0]), 2) for own in result]
@@ -89,8 +93,10 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
 
 
 def known_variance(chances: Floats, comparisons: Ints) -> float:
-    """The variance of how many of the likeliest outcomes come, if the chances (n, k) are right. Verdicts on one of
-    `comparisons` (n,) have one outcome: it comes with the mean of their chances.
+    """Variance of the number of most likely outcomes that occur, if the probabilities (n, k) are right.
+
+    Verdicts on the same comparison (`comparisons`, (n,)) share one outcome, which occurs with the mean of their
+    probabilities.
 
     >>> one = np.array([[0.9, 0.0, 0.1]])
     >>> [round(known_variance(np.repeat(one, 2, axis=0), own), 2) for own in (np.array([0, 1]), np.array([0, 0]))]
@@ -110,10 +116,11 @@ def known_variance(chances: Floats, comparisons: Ints) -> float:
 
 
 def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float) -> Tested:
-    """By how much the mean of `sure` (n,) is above that of `right`, and whether that may be 0, by clusters `units`.
+    """Mean of `sure` (n,) minus mean of `right`, and a test of 0 by clusters `units`.
 
-    The variance of how many come is `least_variance` (that of the probabilities), or the estimate over clusters (with
-    the factor of `few_clusters`) where that is larger, so that shared errors within a cluster count; Student's t.
+    The variance of the number of right verdicts is the larger of `least_variance` (implied by the probabilities) and
+    the estimate over clusters (with the factor of `few_clusters`), so that shared errors within a cluster count;
+    Student's t.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
     >>> result = surer_than_right(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
@@ -142,15 +149,17 @@ def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, unit
 
 
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
-    """The expected calibration error, the mean over verdicts of how far `right` of their bin is from `sure`; and how
-    large it would be by chance with chances that are right.
+    """Expected calibration error, and its approximate expectation for calibrated probabilities.
+
+    The error is the mean over verdicts of the absolute difference between the means of `right` and of `sure` in their
+    bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]
     0.0
 
-    Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks". By chance:
-    the mean size of a normal error, ours.
+    Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
+    Expectation: mean absolute value of a normal error, ours.
     """
     number, lost = np.bincount(bins), sure - right
     gap = ratio(np.bincount(bins, weights=lost), number)

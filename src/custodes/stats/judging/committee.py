@@ -1,4 +1,4 @@
-"""What several judges are worth together: how alike they err, and what a majority of some of them decides."""
+"""Committees of judges: correlation of their errors, and accuracy of majority votes of subsets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
 ALL_SUBSETS = 8
-"""Up to so many judges every subset is tried; of more, the best one is extended step by step."""
+"""Up to this many judges all subsets are tried; with more, the best subset is extended step by step."""
 LONGEST = 9
 
 
 def correct(verdicts: Signs, people: Signs) -> Floats:
-    """How right each verdict is: (..., n) and (n,) -> (..., n); a tie against a decision is half right.
+    """Correctness of each verdict: (..., n) and (n,) -> (..., n); a tie against a decision counts 1/2.
 
     >>> correct(np.array([1, 0, -1], dtype=np.int8), np.array([1, 1, 1], dtype=np.int8)).tolist()
     [1.0, 0.5, 0.0]
@@ -28,9 +28,9 @@ def correct(verdicts: Signs, people: Signs) -> Floats:
 
 
 def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
-    """The mean correlation of two judges' errors: errors (judges, n), units (n,), weights (R, units) -> (R,).
+    """Mean correlation of the errors of two judges: errors (judges, n), units (n,), weights (R, units) -> (R,).
 
-    NaN where fewer than two judges ever err, or none varies.
+    NaN if fewer than two judges have errors, or if errors do not vary.
     """
     n = weights.shape[1]
     first, second = np.array(list(combinations(range(len(errors)), 2))).T
@@ -48,10 +48,9 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
 
 
 def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
-    """How many judges with independent errors k judges amount to, whose errors correlate so (...).
+    """Effective number of judges with independent errors, for k judges with this error correlation (...).
 
-    More than k where errors make up for each other; NaN for a correlation of -1 / (k - 1) or less, where it has no
-    limit.
+    More than k if errors compensate each other; NaN for a correlation of -1 / (k - 1) or less, where it is unbounded.
 
     >>> effective_size(6, np.array([-0.1, 0.0, 1.0, -0.2])).tolist()
     [12.0, 6.0, 1.0, nan]
@@ -63,7 +62,8 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
 
 def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
-    """The judges whose majority is right most often: verdicts (judges, n), people (n,); the smallest of equals.
+    """Judges whose majority vote has the highest accuracy: verdicts (judges, n), people (n,); the smallest among
+    equals.
 
     >>> truth = np.array([1, 1, -1, 1], dtype=np.int8)
     >>> poor = truth * np.array([[1, 1, 1, -1], [1, 1, -1, 1], [-1, 1, 1, 1]], dtype=np.int8)
@@ -101,9 +101,9 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
 
 
 def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
-    """How right (n,) the best subset, and the best single judge, are on a fold when chosen on the others.
+    """Correctness (n,) of the best subset, and of the best single judge, on a fold when selected on the other folds.
 
-    verdicts (judges, n), people (n,), fold (n,). So the gain of one over the other is not owed to the choice.
+    verdicts (judges, n), people (n,), fold (n,). So the difference between the two has no selection bias.
     """
     subset, single = np.full((2, people.size), np.nan)
     for k in np.unique(fold):
@@ -116,7 +116,7 @@ def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Flo
 
 
 def mean_of(values: Floats, *, units: Ints, weights: Floats) -> Floats:
-    """Means over what is defined: values (..., n), weights (R, units) -> (R, ...)."""
+    """Means over defined values: values (..., n), weights (R, units) -> (R, ...)."""
     defined = np.isfinite(values)
     sums = unit_sums(np.stack([np.where(defined, values, 0.0), defined]), units=units, n_units=weights.shape[1])
     total, number = np.moveaxis(weighted_sums(weights, sums), 1, 0)

@@ -1,8 +1,8 @@
-"""Correlations behind verdicts: of what a rater sees before it says win, tie or loss, if that is normal.
+"""Correlations of the latent normal variables behind verdicts (win, tie or loss).
 
-A judge may be steep (hardly ever unsure) and people flat, or the reverse; their verdicts then hang on quality by curves
-of unlike shape. The correlations behind the verdicts do not depend on these curves. They are taken within strata
-(pairs of systems): one system may be better than another by any amount, and only what varies from item to item counts.
+A judge may be decisive (hardly any ties) and annotators not, or the reverse; their verdicts then depend on quality by
+curves of different shapes. The latent correlations do not depend on these curves. They are computed within strata
+(pairs of systems), so that differences between systems have no effect, only variation between items.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 
-GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # closer together where the correlation is high
+GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # denser where the correlation is high
 
 
 def normal_scores(values: Floats, strata: Ints) -> Floats:
-    """Normal scores (n,) of values (n,) within each stratum (n,): mean 0 and variance 1 there; 0 where all are equal.
+    """Normal scores (n,) of values (n,) within each stratum (n,), with mean 0 and variance 1; 0 if all are equal.
 
     >>> normal_scores(np.array([2.0, -1.0, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 1, 1])).round(2).tolist()
     [1.22, -1.22, 0.0, 0.0, 0.0]
@@ -41,7 +41,7 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
 
 
 def centred(values: NDArray[Any], strata: Ints) -> Floats:
-    """Values (n,) without the mean of their stratum (n,).
+    """Values (n,) minus the mean of their stratum (n,).
 
     >>> centred(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
     [0.5, -0.5, 0.0]
@@ -51,8 +51,10 @@ def centred(values: NDArray[Any], strata: Ints) -> Floats:
 
 
 def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
-    """Where (n strata, 2) a normal view turns from loss to tie and from tie to win, from verdicts (m,) with their
-    strata (m,). Half a verdict is added to each side, so that both are finite where one side won always.
+    """Thresholds (n strata, 2) of a latent normal variable between loss and tie, and between tie and win.
+
+    From verdicts (m,) with their strata (m,). Half a verdict is added to each side, so that both are finite if one side
+    always won.
 
     >>> cuts(np.array([1, 1, 0, -1], dtype=np.int8), np.zeros(4, dtype=int), 1).round(2).tolist()
     [[-0.52, 0.0]]
@@ -65,11 +67,13 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
 
 
 def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
-    """The correlation behind two raters' verdicts (1, 0, -1), one in all strata, from the mean product (...) of both
-    without their means in the strata, the `cuts` (strata, 2) of each, and how many verdicts a stratum has (strata,).
+    """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
 
-    In one stratum without ties and means it is sin(pi/2 times the mean). Products beyond what a correlation of .999
-    gives are cut.
+    From the mean product (...) of both verdicts, centred within strata, the `cuts` (strata, 2) of each, and the number
+    of verdicts per stratum (strata,).
+
+    In one stratum without ties and with centred verdicts it is sin(pi/2 times the mean product). Products beyond those
+    of a correlation of .999 are clipped.
 
     >>> middle = np.zeros((1, 2))
     >>> behind_verdicts(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
@@ -84,7 +88,7 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
         for a in first[part].T[..., None]:
             for b in second[part].T[..., None]:
                 height += weight[part] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
-    # An integral over the angle, where the density stays bounded.
+    # An integral over the angle, for which the density stays bounded.
     height /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
     steps = np.diff(np.arcsin(GRID))
     up = np.concatenate([[0.0], np.cumsum(steps * (height[1:] + height[:-1]) / 2)])
@@ -93,8 +97,10 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
 
 
 def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
-    """The correlation of what is behind verdicts with a score that is standard normal in each stratum, from the mean
-    product (...), the `cuts` (strata, 2), and how many verdicts a stratum has (strata,).
+    """Correlation of the latent variable behind verdicts with a score that is standard normal in each stratum
+    (polyserial).
+
+    From the mean product (...), the `cuts` (strata, 2), and the number of verdicts per stratum (strata,).
 
     >>> product = np.array([np.sqrt(2 / np.pi) / 2])
     >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
@@ -106,7 +112,7 @@ def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDAr
 
 
 def density(cut: Floats) -> Floats:
-    """The normal density at both `cuts` (..., 2), added: how much a verdict tells of what is behind it.
+    """Sum of the normal densities at both `cuts` (..., 2): the information of a verdict on the latent variable.
 
     >>> density(np.zeros((1, 2))).round(2).tolist()
     [0.8]

@@ -1,10 +1,11 @@
-"""Does a judge prefer the longer output more than people do?
+"""Length bias: does a judge prefer the longer output more than annotators do?
 
-People's verdicts are a noisy measure of quality. Where quality goes with length, a fair judge seems to like length even
-when people's verdicts are held fixed, because they hold quality fixed only in part. Two people solve this: what they
-share is quality, so their agreement says how much of a verdict is noise (errors in variables). With one person there is
-a bound on either side. All on the scale of `latent`, so that a judge may be steeper or flatter than people, and within
-pairs of systems: over all pairs the quality of unlike systems is a mixture, which no normal law describes.
+Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
+even when human verdicts are held fixed, because these adjust for quality only in part. Two annotators solve this
+problem: quality is what they have in common, so their agreement shows how much of a verdict is noise (errors in
+variables). With one annotator there are bounds only. Correlations are on the latent scale (see `latent`), so that a
+judge may be more or less decisive than annotators, and within pairs of systems: over all pairs quality has a mixture
+distribution, which is not normal.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from custodes.stats.ratios import ratio
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
-"""Correlation behind the verdicts of two people, beyond what length explains, below which they tell nothing."""
+"""Smallest latent correlation between two annotators, adjusted for length, for which they identify quality."""
 
 LEAST_OF_STRATUM = 10
-"""Comparisons of a pair of systems below which its own means and thresholds are unknown."""
+"""Fewest comparisons of a pair of systems for estimating its means and thresholds."""
 
 LEAST_WON = 0.1
-"""Share of the verdicts on a pair of systems that either system must win: where hardly any does, or nearly all tie, a
-ceiling of coarse ratings hides quality and no normal law holds."""
+"""Smallest proportion of verdicts on a pair of systems that either system must win. With less, or with nearly all ties,
+a ceiling of coarse ratings hides quality and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
-"""A point of margin: the standard deviation of what quality that is not normal (coarse ratings) did to a fair judge in
-simulations. It is added to the standard error, or many comparisons would make it a finding."""
+"""One point of margin: standard deviation of the effect of non-normal quality (coarse ratings) on a fair judge in
+simulations. It is added to the standard error; otherwise many comparisons would make it a finding."""
 
 
 class LengthBias(NamedTuple):
-    """Correlations with log length behind the verdicts of a judge and of people, and the part of the judge's `excess`
-    that people's do not explain, with interval and p-value; `identified` whether the data decide its sign."""
+    """Latent correlations with log length of a judge and of annotators, and the `excess` of the judge that annotators
+    do not explain, with interval and p-value; `identified`: whether the data determine its sign."""
 
     judge: float
     people: float
@@ -52,7 +53,7 @@ class LengthBias(NamedTuple):
 
     @classmethod
     def unknown(cls) -> LengthBias:
-        """Nothing is known."""
+        """All values unknown."""
         nan = float("nan")
         return cls(nan, nan, nan, nan, nan, nan, identified=False)
 
@@ -60,16 +61,16 @@ class LengthBias(NamedTuple):
 def length_bias(
     judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, confidence: float
 ) -> LengthBias:
-    """Whether a judge prefers length beyond what quality, as people see it, explains.
+    """Test whether a judge prefers length more than quality, as rated by annotators, explains.
 
-    judge (n,) and people (people, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
-    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only strata that tell something
-    are used (`in_telling_strata`). With R correlations within strata behind verdicts (y judge, h and h' two people,
-    L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
-    difference is tested by Student's t with the jackknife over clusters and `MODEL_ERROR`, all pairs of people
-    together; `excess` is it on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person
-    without noise, interval and p are those of the worst of all possible values, and `identified` is
-    false where these differ in sign.
+    judge (n,) and people (annotators, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
+    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only informative strata are used
+    (`in_telling_strata`). With latent correlations R within strata (y judge, h and h' two annotators, L length), a fair
+    judge has R_yL R_hh' = R_yh R_h'L: all dependence is through quality. The difference is tested by Student's t with
+    the jackknife over clusters and `MODEL_ERROR`, for all pairs of annotators jointly; `excess` is the difference on
+    the scale of a correlation. With one annotator R_hh' is unknown: `excess` assumes an annotator without noise,
+    interval and p-value are the least favourable over all possible values, and `identified` is False if their signs
+    differ.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -82,7 +83,7 @@ def length_bias(
     >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in result]
     [('0.4', '0.0', False), ('0.8', '0.5', True)]
 
-    Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
+    Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
     rated = people != ABSENT
     used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
@@ -113,8 +114,10 @@ def length_bias(
 
 
 def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
-    """Which of the comparisons in use (n,) people rated and lie in strata (n,) that tell something: with at least
-    `LEAST_OF_STRATUM` of them, where either side won `LEAST_WON` of the verdicts of the judge, and of people together.
+    """Comparisons in use (n,) with human verdicts in informative strata (n,).
+
+    A stratum is informative with at least `LEAST_OF_STRATUM` comparisons in which either side won at least `LEAST_WON`
+    of the verdicts of the judge, and of the annotators.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
     >>> int(in_telling_strata(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
@@ -133,11 +136,11 @@ def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) ->
 
 
 def _bounded(moments: _Moments, quantile: float) -> LengthBias:
-    """With one person: quality known without noise at one end, a judge without noise at the other."""
+    """Bounds with one annotator: an annotator without noise at one end, a judge without noise at the other."""
     judge, mine, both = moments.judge, moments.people, moments.agree[:, 0]
     spare = (1 - judge**2) * (1 - mine**2)
     partial = (both - judge * mine) / np.sqrt(spare)
-    least = mine**2 + partial**2 * (1 - mine**2)  # of how much of a person's verdict is quality
+    least = mine**2 + partial**2 * (1 - mine**2)  # lower bound of the reliability of a human verdict
     ends = [(judge * share - both * mine) / (1.0 - mine[0] ** 2) for share in (np.ones_like(least), least)]
     errors = [float(np.hypot(_jackknife(bound), MODEL_ERROR)) for bound in ends]
     reached = [
@@ -150,7 +153,7 @@ def _bounded(moments: _Moments, quantile: float) -> LengthBias:
 
 
 def _jackknife(values: Floats) -> float:
-    """The standard error of the first value from the others, each with a block left out."""
+    """Jackknife standard error of the first value from the others, each without one block."""
     left = values[1:]
     return float(np.sqrt((len(left) - 1) * left.var()))
 
@@ -162,10 +165,12 @@ def _p_value(t: float, blocks: int) -> float:
 
 
 class _Moments(NamedTuple):
-    """Correlations behind verdicts in every resample (R,): of the judge and of all people with length; (R, people)
-    `agree` of the judge with each; and (R, pairs of people) of the two with each other (`shared`), the judge with one
-    times length with the other (`crossed`), both with length (`bent`), and how many comparisons they share
-    (`weight`)."""
+    """Latent correlations in every resample (R,): of the judge and of all annotators with length.
+
+    With shape (R, annotators): `agree` of the judge with each annotator. With shape (R, pairs of annotators): `shared`
+    of the two, `crossed` of the judge with one times length with the other, `bent` of both with length, and `weight`,
+    the number of shared comparisons.
+    """
 
     judge: Floats
     people: Floats
@@ -233,8 +238,8 @@ class _Moments(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Three slopes on length with the ends of their intervals, (3,) each: of the judge alone, of the judge with
-    people's verdicts held fixed, of people alone; NaN where there is none."""
+    """Three slopes on length with the bounds of their intervals, (3,) each: of the judge, of the judge adjusted for
+    human verdicts, of annotators; NaN if undefined."""
 
     slope: Floats
     low: Floats
@@ -242,11 +247,11 @@ class Slopes(NamedTuple):
 
 
 def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Slopes:
-    """Logistic regressions without an intercept (swapping two systems turns all signs) on the log ratio of lengths.
+    """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
 
-    judge (n,) verdicts 1, 0, -1; people (n,) mean verdicts, NaN where nobody gave one; length (n,), units (n,) the
-    clusters. Ties are left out. Standard errors by clusters. The middle slope holds noisy people
-    fixed, so quality that goes with length is left in it: it describes, and tests nothing.
+    judge (n,) verdicts 1, 0, -1; people (n,) mean human verdicts, NaN without any; length (n,), units (n,) the
+    clusters. Ties are left out. Standard errors are clustered. The second slope adjusts for noisy human verdicts, so
+    part of the effect of quality on length remains: it is descriptive and not a test.
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)

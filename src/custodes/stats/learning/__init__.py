@@ -1,1 +1,1 @@
-"""What predicts people's ratings: folds, linear and boosted models, searches over weights."""
+"""Models that predict human ratings: folds, linear and boosted models, searches over weights."""

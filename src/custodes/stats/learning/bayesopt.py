@@ -1,4 +1,4 @@
-"""Bayesian optimisation: the maximum of a costly function on the unit cube, by way of a Gaussian process."""
+"""Bayesian optimisation: the maximum of an expensive function on the unit cube, with a Gaussian process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, require
 
-_LENGTHS = np.geomspace(0.05, 5.0, 16)  # of the kernel, in units of sqrt(n_dims)
-_NOISES = (1e-6, 1e-4, 1e-2)  # variance, in units of the function's: what the kernel is too smooth to follow
-_REFIT = 5  # evaluations from one choice of length and noise to the next
-_RANDOM, _LOCAL = 500, 250  # candidates drawn from the cube, and by moving the best; the latter several times
+_LENGTHS = np.geomspace(0.05, 5.0, 16)  # length scales of the kernel, in units of sqrt(n_dims)
+_NOISES = (
+    1e-6,
+    1e-4,
+    1e-2,
+)  # noise variances, relative to the variance of the function
+_REFIT = 5  # evaluations between choices of length and noise
+_RANDOM, _LOCAL = 500, 250  # random candidates, and candidates near the best, the latter several times
 _ROUNDS = 3
-_STARTS = 5  # the best of the evaluated points, then of the candidates, are moved
-_MOVED = 5  # coordinates moved at once, about: an optimum has many at a bound, and should keep them there
+_STARTS = 5  # number of best points to move
+_MOVED = 5  # coordinates moved at once, approximately: an optimum has many at a bound, which should stay
 _STEPS = (0.01, 0.5)  # standard deviation of a move
-_ROUNDING = 1e-13  # of the largest value: a smaller spread is that of a constant objective
+_ROUNDING = 1e-13  # relative to the largest value: a smaller range is that of a constant objective
 _TINY = 1e-300
 
 
 class Optimum(NamedTuple):
-    """The best point (n_dims,) and its value, and all points (evaluations, n_dims) with their values, as evaluated."""
+    """The best point (n_dims,) with its value, and all evaluated points (evaluations, n_dims) with their values."""
 
     point: Floats
     value: float
@@ -32,7 +36,8 @@ class Optimum(NamedTuple):
 
 
 class _Process(NamedTuple):
-    """A Gaussian process given values at points (n, n_dims): posterior mean and deviation follow by products."""
+    """A Gaussian process conditioned on values at points (n, n_dims), in a form for fast posterior mean and
+    deviation."""
 
     points: Floats
     length: float
@@ -49,13 +54,13 @@ def maximise(
     n_iterations: int,
     rng: np.random.Generator,
 ) -> Optimum:
-    """Find the largest value of an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
+    """Maximise an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
 
-    The objective takes points (m, n_dims) and gives values (m,). The first points are random; every further one has the
-    largest expected improvement, among random candidates and moves of the best, under a Gaussian process with
-    a Matern 5/2 kernel, whose length and noise are refitted by marginal likelihood every few evaluations. A NaN counts
-    as the lowest value seen; point and value are NaN where the objective never had one. Adding to the objective or
-    multiplying it by a positive number changes nothing. Takes n^3 steps an evaluation: for a few hundred.
+    The objective maps points (m, n_dims) to values (m,). The first points are random. Each further point has the
+    largest expected improvement, among random candidates and points near the best, under a Gaussian process with a
+    Matern 5/2 kernel; its length scale and noise are refitted by marginal likelihood every few evaluations. NaN counts
+    as the lowest observed value; point and value are NaN if the objective is always NaN. Adding a constant or
+    multiplying by a positive number changes nothing. Takes n^3 steps per evaluation, so it is meant for a few hundred.
 
     >>> top = maximise(
     ...     lambda points: -((points - 0.3) ** 2).sum(axis=1),
@@ -86,7 +91,7 @@ def maximise(
 
 
 def _standardised(values: Floats) -> Floats:
-    """Values of mean 0 and variance 1, NaN standing at the lowest; all 0 where they do not differ."""
+    """Values with mean 0 and variance 1, NaN replaced by the lowest; all 0 if they are equal."""
     lowest = np.fmin.reduce(values)
     filled = np.where(np.isnan(values), 0.0 if np.isnan(lowest) else lowest, values)
     deviation = filled - filled.mean()
@@ -95,7 +100,7 @@ def _standardised(values: Floats) -> Floats:
 
 
 def _kernel(distances: Floats) -> Floats:
-    """Matern 5/2 of distances in units of its length."""
+    """Matern 5/2 kernel of distances in units of the length scale."""
     r = math.sqrt(5) * distances
     return np.asarray((1 + r + r * r / 3) * np.exp(-r))
 
@@ -107,7 +112,7 @@ def _distances(a: Floats, b: Floats) -> Floats:
 
 
 def _likeliest(points: Floats, y: Floats) -> tuple[float, float]:
-    """The length and the noise of the largest marginal likelihood, for each of which the best scale is known."""
+    """Length scale and noise with the largest marginal likelihood; the scale is optimised in closed form."""
     n, n_dims = points.shape
     lengths, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
     kernels = _kernel(_distances(points, points) / lengths[:, np.newaxis, np.newaxis])
@@ -129,7 +134,7 @@ def _conditioned(points: Floats, y: Floats, length: float, noise: float) -> _Pro
 
 
 def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
-    """By how much a candidate is expected to exceed the best: (m, n_dims) -> (m,)."""
+    """Expected improvement of candidates over the best value: (m, n_dims) -> (m,)."""
     from scipy.special import ndtr
 
     covariance = _kernel(_distances(candidates, process.points) / process.length)
@@ -140,7 +145,7 @@ def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
 
 
 def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
-    """The candidate (n_dims,) of the largest expected improvement: random ones, then moves of the best so far."""
+    """Candidate (n_dims,) with the largest expected improvement: random ones, then points near the best."""
     best = float(y.max())
     starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _moved(starts, rng)])
@@ -154,7 +159,7 @@ def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _moved(points: Floats, rng: np.random.Generator) -> Floats:
-    """Points drawn from these, with some coordinates moved by normal steps of many sizes, within the cube."""
+    """Random points among these, with some coordinates moved by normal steps of several sizes, within the cube."""
     starts = points[rng.integers(0, len(points), _LOCAL)]
     here = rng.random(starts.shape) < _MOVED / starts.shape[1]
     sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))

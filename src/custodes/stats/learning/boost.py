@@ -1,7 +1,7 @@
 """Gradient-boosted regression trees: XGBoost fits them, NumPy predicts with them.
 
-Fitted trees are plain nested nodes, which a model file contains as they are. Predictions need no XGBoost, and trees
-from an untrusted file never reach it: XGBoost does not check nodes, and wrong ones can crash the process.
+Fitted trees are nested nodes, which a model file contains directly. Predictions need no XGBoost, and trees from an
+untrusted file never reach it: XGBoost does not validate nodes, and invalid ones can crash the process.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from custodes.errors import MissingExtraError, OptionError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
-_DEEPEST = 64  # splits on the way to a leaf
+_DEEPEST = 64  # largest depth
 LARGEST = float(np.finfo(np.float32).max) / 2
-"""No prediction of trees is larger: half of single precision, so that no sum can overflow by its rounding."""
+"""Largest absolute prediction of trees: half of single precision, so that sums cannot overflow."""
 
 
 class Settings(TypedDict):
-    """The size of a boosted model: how many trees, how deep, how much each counts, the share of rows each sees."""
+    """Hyperparameters of a boosted model: number and depth of trees, learning rate, proportion of rows per tree."""
 
     rounds: int
     depth: int
@@ -33,15 +33,18 @@ class Settings(TypedDict):
 
 
 SETTINGS: Settings = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
-"""Best of 18 tried on HANNA (six aspects, 72 metrics, Human left out) and SummEval (experts, four aspects, 34 metrics):
-mean held-out tau-b .266 and .189 over item-grouped folds, against .205 and .141 for 100 trees of XGBoost's defaults
-(depth 6, rate .3). Deeper, faster or more trees overfit these small noisy data."""
+"""Best of 18 settings on HANNA (six aspects, 72 metrics, without Human) and SummEval (experts, four aspects, 34
+metrics).
+
+Mean held-out tau-b .266 and .189 over item-grouped folds, against .205 and .141 for 100 trees with XGBoost's defaults
+(depth 6, rate .3). Deeper, faster or more trees overfit these small noisy data.
+"""
 
 
 class Split(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An inner node: rows with a value of `column` below `threshold` go `left`, and missing ones if `missing_left`.
 
-    A child is another split, or a leaf, which is the number that it adds to the prediction.
+    A child is another split, or a leaf, which is the number added to the prediction.
     """
 
     column: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -68,9 +71,9 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Returns
         -------
         :
-            Predictions (rows,). A row has the same prediction, to the bit, beside any other rows.
+            Predictions (rows,). The prediction of a row is bit-identical whatever the other rows.
         """
-        with np.errstate(over="ignore"):  # beyond single precision is beyond every threshold
+        with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
             single = np.asfortranarray(x, dtype=np.float32)
         total = np.full(len(x), self.base, dtype=np.float32)
         for tree in self.trees:
@@ -78,7 +81,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return total.astype(np.float64)
 
     def renumbered(self, place: Mapping[int, int]) -> Trees:
-        """Return the trees with other numbers of columns: `place` gives the new one for each column in use."""
+        """The trees with renumbered columns: `place` maps each column in use to its new number."""
 
         def moved(node: Split | float) -> Split | float:
             if not isinstance(node, Split):
@@ -88,7 +91,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Trees(self.base, tuple(map(moved, self.trees)))
 
     def fault(self, p: int) -> str:
-        """Return why trees of a file cannot be used on p columns, or '' if they can."""
+        """Why trees of a file cannot be applied to p columns; '' if they can."""
         level, splits, leaves = list(self.trees), list[Split](), [self.base]
         for _ in range(_DEEPEST + 1):
             inner = [node for node in level if isinstance(node, Split)]
@@ -118,12 +121,12 @@ def boosted(
     rounds, depth, rate, subsample
         See `Settings`.
     seed
-        Of the rows that each tree sees. The same arguments give the same trees.
+        For the rows that each tree uses. The same arguments give the same trees.
 
     Returns
     -------
     :
-        The trees, and the proportion of each column (p,) in the decrease of squared error over all splits: 0 for a
+        The trees, and the contribution of each column (p,) to the decrease of squared error, as a proportion: 0 for a
         column without a split, all 0 without any split.
 
     Raises
@@ -159,13 +162,13 @@ def boosted(
     fitted = learner["gradient_booster"]["model"]["trees"]
     gain = np.zeros(x.shape[1])
     for tree in fitted:
-        np.add.at(gain, tree["split_indices"], tree["loss_changes"])  # a leaf is at column 0 with a change of 0
+        np.add.at(gain, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
     base = float(learner["learner_model_param"]["base_score"].strip("[]"))  # in brackets since XGBoost 3.1
     return Trees(base, tuple(_node(tree, 0) for tree in fitted)), gain / (gain.sum() or 1.0)
 
 
 def _node(tree: Mapping[str, list[Any]], at: int) -> Split | float:
-    """Return a node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
+    """A node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
     number, left = float(np.float32(tree["split_conditions"][at])), tree["left_children"][at]
     if left < 0:
         return number
@@ -174,7 +177,7 @@ def _node(tree: Mapping[str, list[Any]], at: int) -> Split | float:
 
 
 def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
-    """Return the leaf of each row of x (rows, p)."""
+    """The leaf of each row of x (rows, p)."""
     if not isinstance(node, Split):
         return np.float32(node)
     column = x[:, node.column]
@@ -183,7 +186,7 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
 
 
 class PruningStep(NamedTuple):
-    """The columns in the model, the one that leaves after it, and the held-out score of predictions."""
+    """The columns in the model, the one removed after it, and the held-out score of predictions."""
 
     columns: NDArray[np.intp]
     removed: int
@@ -191,7 +194,7 @@ class PruningStep(NamedTuple):
 
 
 class Pruning(NamedTuple):
-    """Every step from all columns down to one, and the columns with the best held-out score."""
+    """Every step from all columns to one, and the columns with the best held-out score."""
 
     steps: tuple[PruningStep, ...]
     best: NDArray[np.intp]
@@ -206,7 +209,7 @@ def pruned(
     settings: Settings,
     seed: int,
 ) -> Pruning:
-    """Remove the least important column again and again.
+    """Backward elimination: remove the least important column repeatedly.
 
     Parameters
     ----------
@@ -220,8 +223,8 @@ def pruned(
     Returns
     -------
     :
-        The steps, and the columns of the step with the highest score; between equals, the fewest columns. A step fits
-        one model for each fold. Importance is the mean over these models; between equals, the later column leaves.
+        The steps, and the columns of the step with the highest score; the fewest columns among equals. Each step fits
+        one model per fold. Importance is the mean over these models; among equals, the later column is removed.
 
     Raises
     ------

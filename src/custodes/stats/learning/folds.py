@@ -14,10 +14,10 @@ _INNER = 5
 
 
 def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Deal whole groups to folds at random, the folds as equal in rows as they get: groups (rows,) -> (rows,).
+    """Assign whole groups to folds at random, with similar numbers of rows: groups (rows,) -> (rows,).
 
-    Folds are 0 to n_folds - 1, none of them empty. Groups in random order, the largest first, each to the fold that has
-    the fewest rows. The caller makes sure of at least n_folds groups.
+    Folds are 0 to n_folds - 1, none of them empty. Groups are taken in random order, the largest first, and assigned to
+    the fold with the fewest rows. The caller ensures at least n_folds groups.
 
     >>> fold = grouped_folds(np.array([7, 7, 8, 8, 9, 9]), n_folds=3, rng=np.random.default_rng(0))
     >>> fold[::2].tolist() == fold[1::2].tolist(), sorted(fold.tolist())
@@ -36,9 +36,9 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
 
 
 def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Deal rows to folds at random, whatever group they belong to: groups (rows,) -> (rows,), as equal as they get.
+    """Assign rows to folds at random, ignoring groups: groups (rows,) -> (rows,), with equal sizes up to one.
 
-    Rows of one group then lie on both sides of a split and what is special about it leaks: for reproducing papers.
+    Rows of one group are then in training and test parts, which leaks information: only for reproducing papers.
 
     >>> np.bincount(plain_folds(np.arange(7), n_folds=3, rng=np.random.default_rng(0))).tolist()
     [3, 2, 2]
@@ -48,9 +48,9 @@ def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator)
 
 
 def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
-    """Deal groups, in sorted order, in turn to five folds (fewer with fewer groups): groups (rows,) -> (rows,).
+    """Assign groups, in sorted order, in turn to five folds (fewer with fewer groups): groups (rows,) -> (rows,).
 
-    Nothing is random: for choices within a part trained on.
+    Deterministic; for choices within a training part.
 
     >>> inner_folds(np.array([7, 9, 9, 8])).tolist()
     [0, 2, 2, 1]
@@ -59,7 +59,7 @@ def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Give the rows trained on and the rows held out, fold by fold; rows with fold -1 are in neither: fold (rows,).
+    """Training and held-out rows of each fold; rows with fold -1 are in neither: fold (rows,).
 
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]

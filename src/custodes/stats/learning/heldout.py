@@ -1,8 +1,7 @@
-"""Predictions of what was held out, and how well they rank it, exact in every bootstrap resample.
+"""Out-of-fold predictions, and their rank agreement with the target in every bootstrap resample.
 
-Common arrays: target (items, systems), NaN = not rated; predictions (m, items, systems); fold (items, systems), where
--1 is not used; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit is
-present.
+Common arrays: target (items, systems), NaN = not rated; predictions (m, items, systems); fold (items, systems), with -1
+for unused cells; units (items,) the resampling unit of each item; weights (B, units) bootstrap weights of units.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 
 
 class ResampledStatistic(Protocol):
-    """A statistic of people and predictions over all outputs, in every resample; see `pooled_correlation`."""
+    """A statistic of human scores and predictions over all outputs, in every resample; see `pooled_correlation`."""
 
     def __call__(self, human: Floats, metrics: Floats, /, *, units: Ints, weights: NDArray[Any]) -> Floats:
         """(items, systems), (m, items, systems) -> (B, m)."""
@@ -36,10 +35,10 @@ def cross_predicted(
     groups: NDArray[Any],
     fit: Fit,
 ) -> Floats:
-    """Predict each row by a model that has not seen its fold: x (rows, p), y, fold and groups (rows,) -> (rows,).
+    """Out-of-fold predictions: x (rows, p), y, fold and groups (rows,) -> (rows,).
 
-    `fit` takes the x, y and groups of the rows trained on and gives a function of x. Rows with fold -1 are neither
-    trained on nor predicted (NaN). The caller makes sure of two folds.
+    `fit` takes the x, y and groups of the training rows and returns a function of x. Rows with fold -1 are neither used
+    for training nor predicted (NaN). The caller ensures two folds.
 
     >>> def mean(x, y, groups):
     ...     return lambda held: np.full(len(held), y.mean())
@@ -62,10 +61,10 @@ def heldout(
     units: Ints,
     weights: NDArray[Any],
 ) -> Floats:
-    """Give a statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
+    """A statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
 
-    NaN where no fold is defined (every one constant on either side in the resample, or nothing predicted). Outputs of
-    different folds are never compared: their predictions come from different models.
+    NaN if it is defined in no fold (either side is constant in the resample, or nothing is predicted). Outputs of
+    different folds are never compared, as their predictions come from different models.
 
     >>> from functools import partial
     >>> from custodes.stats.pooled_correlation import pooled_correlation
@@ -82,7 +81,7 @@ def heldout(
     for f in np.unique(fold[fold >= 0]):
         items = np.flatnonzero((fold == f).any(axis=1))
         people = np.where(fold[items] == f, target[items], np.nan)
-        present, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds add nothing
+        present, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds are not needed
         values = statistic(people, predictions[:, items], units=unit, weights=weights[:, present])
         total += np.nan_to_num(values, nan=0.0)
         defined += ~np.isnan(values)

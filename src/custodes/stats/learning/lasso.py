@@ -1,8 +1,8 @@
-"""Lasso along its penalty: which columns it keeps, and how well it predicts what was held out.
+"""Lasso path: weights of columns along the penalty, and held-out errors.
 
-The path is computed here. On HANNA with 197 columns, scikit-learn's coordinate descent takes 5 to 80 times as long as
-this search (one to two minutes more for `ceiling`), and its least-angle regression stops early on some folds, with
-errors that are wrong in the third digit.
+The path is computed here because scikit-learn's coordinate descent takes 5 to 80 times as long on HANNA with 197
+columns (one to two minutes more for `ceiling`), and its least-angle regression stops early on some folds, with errors
+that are wrong in the third digit.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
 ALPHAS = np.logspace(0, -3, 30)
-"""Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
+"""Penalties from 1, where all weights are 0 (no correlation exceeds 1), down to nearly none."""
 
-_TOLERANCE = 1e-9  # by which a correlation may exceed the penalty: a copy of a column in use does by rounding
-_RIDGE = 1e-12  # added to variances of 1, so that columns that depend on others have one best weight, too
-_STEPS = 10_000  # at a penalty; weights that rounding keeps from their end by then are close enough
+_TOLERANCE = 1e-9  # tolerance of the optimality conditions: a copy of a column in use violates them by rounding error
+_RIDGE = 1e-12  # added to variances of 1, so that the weights of linearly dependent columns are unique
+_STEPS = 10_000  # largest number per penalty; weights are then close enough if rounding prevents convergence
 
 
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
-    """Fit a target by standardised columns at each penalty.
+    """Fit the lasso on standardised columns at each penalty.
 
-    Minimises half the mean squared error + alpha * (sum of absolute weights), columns and target being standardised
-    (columns clipped at three standard deviations, missing values at the mean), so that a weight says by how many
-    standard deviations the prediction moves with one of the column.
+    Minimises half the mean squared error + alpha * (sum of absolute weights), with standardised columns and target
+    (columns are clipped at three standard deviations, missing values are replaced by the mean). A weight is the change
+    of the prediction, in standard deviations, per standard deviation of the column.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     Returns
     -------
     :
-        Weights (alphas, p); 0 for a constant column, and everywhere where y is constant.
+        Weights (alphas, p); 0 for a constant column, and all 0 if y is constant.
 
     References
     ----------
@@ -59,18 +59,19 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     if not z.size or spread <= CONSTANT * float(np.abs(y).max()):
         return path
     gram, along = z.T @ z / n + _RIDGE * np.eye(p), z.T @ ((y - y.mean()) / spread) / n
-    # Each penalty starts where the one before ended.
+    # Warm start from the previous penalty.
     for at, alpha in enumerate(alphas):
         weights = path[at] = _least(gram, along, float(alpha), sign, weights)
     return path
 
 
 def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
-    """The weights (p,) at a penalty, from those at another; `sign` (p,) is that of the columns in use, and is updated.
+    """The weights (p,) at a penalty, from those at another; `sign` (p,) of the columns in use is updated.
 
-    The best weights of given columns and signs are a linear system. The way there ends where a weight would change its
-    sign: that column leaves. At its end the column enters whose correlation with the residual exceeds the penalty most.
-    Every step decreases what is minimised, so it ends, and where none enters it is the least (Karush, Kuhn and Tucker).
+    The optimal weights for given columns and signs solve a linear system. On the way there, a column whose weight would
+    change its sign is removed. Then the column whose correlation with the residual exceeds the penalty most is added.
+    Every step decreases the objective, so the search ends; if no column is added, the minimum is reached (Karush, Kuhn
+    and Tucker).
     """
     for _ in range(_STEPS):
         used, best = np.flatnonzero(sign), np.zeros(len(along))
@@ -92,9 +93,9 @@ def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Flo
 
 
 def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
-    """Predict held-out rows at each penalty, and return the squared errors.
+    """Squared errors of predictions of held-out rows at each penalty.
 
-    Everything is standardised on the part trained on, so a penalty means the same in every fold.
+    Everything is standardised on the training part, so a penalty means the same in every fold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Agreement of many predictions at once with one target: Kendall, Spearman, Pearson, or accuracy over pairs."""
+"""Agreement of many predictions with one target: Kendall, Spearman, Pearson, or accuracy over pairs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 RANK_CORRELATIONS: tuple[Objective, ...] = ("kendall", "spearman")
 
-_CHUNK = 250_000  # elements of a temporary array: a few of them fit a cache
+_CHUNK = 250_000  # elements of a temporary array: a few of them fit the cache
 
 
 def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floats], Floats]:
-    """Prepare the agreement with a target as a function of predictions.
+    """Prepare a function of predictions that returns their agreement with a target.
 
     Parameters
     ----------
     kind
         'kendall' (tau-b), 'spearman' and 'pearson' are over all rows. 'accuracy' is over the pairs of rows of one item
-        whose targets differ: the proportion that the prediction orders the same way, a predicted tie being wrong.
+        with different targets: the proportion with the predicted order, where predicted ties are wrong.
     target
         Finite values (rows,).
     items
@@ -37,8 +37,8 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     Returns
     -------
     :
-        A function of predictions (m, rows) that gives their agreement (m,). NaN where it is undefined (a constant
-        target or prediction, no such pair) and for a prediction that is not finite throughout.
+        A function of predictions (m, rows) that returns their agreement (m,). NaN if undefined (a constant target or
+        prediction, no such pair) and for a prediction that is not entirely finite.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
 
 
 def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Give all pairs of rows of one item with different targets.
+    """All pairs of rows of one item with different targets.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     items
         The item of each row (rows,).
     tie
-        Targets that differ by no more than this are equal.
+        Targets that differ by at most this are equal.
 
     Returns
     -------
@@ -114,20 +114,19 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
 
 
 def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Give the proportion of pairs of outputs of one item that are in people's order, in every resample.
+    """Proportion of pairs of outputs of one item in the human order, in every resample.
 
     Parameters
     ----------
     human, metrics
         Human scores (items, systems) and predictions (m, items, systems); NaN = not rated.
     units, weights
-        The resampling unit of each item (items,), and how often each is present (B, units).
+        The resampling unit of each item (items,), and bootstrap weights of units (B, units).
 
     Returns
     -------
     :
-        Proportions (B, m) of the pairs that people do not tie; a tie of the prediction is wrong. NaN where there is no
-        such pair.
+        Proportions (B, m) of the pairs without a human tie; a predicted tie is wrong. NaN without such pairs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums over pairs of outputs by output: the parts of a coefficient of agreement, and the influence of an output."""
+"""Sums over pairs of outputs, by output: the parts of an agreement coefficient, and the influence of outputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective, ordered_pairs
 
 COMPARED = 4096
-"""Outputs up to which comparing all pairs takes less time than sorting."""
+"""Largest number of outputs for which comparing all pairs is faster than sorting."""
 
 
 class PairSums(NamedTuple):
-    """Of some outputs (rows) against all n: the sum over all others of each of them (q, rows), the sum over those some
-    of all outputs (q, n), and the sums over the others of the same unit and of the same system (2, q, rows)."""
+    """Sums over pairs of some outputs (rows) with all n outputs: for each row the sum over all others (q, rows), for
+    each output the sum over the rows (q, n), and the sums over the others of the same unit and of the same system (2,
+    q, rows)."""
 
     row: Floats
     column: Floats
@@ -28,11 +29,11 @@ class PairSums(NamedTuple):
 def pair_sums(
     kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
 ) -> PairSums:
-    """Sum the parts of a coefficient of agreement over the pairs of some outputs with all: q = 1 + 2 m.
+    """Sums of the parts of an agreement coefficient over pairs of some outputs with all: q = 1 + 2 m.
 
-    With g the gap between two outputs, or its sign ('kendall', 'accuracy'), the sums are those of the squares of g of
-    the human scores, then for each prediction those of the product of both g ('accuracy': of whether it is positive,
-    twice) and of the squares of its g. 'accuracy' takes the pairs of one item only.
+    With g the difference between two outputs, or its sign ('kendall', 'accuracy'), the sums are those of g^2 of the
+    human scores, then for each prediction those of the product of both g ('accuracy': twice the indicator that it is
+    positive) and of its g^2. 'accuracy' uses the pairs of one item only.
 
     Parameters
     ----------
@@ -41,9 +42,9 @@ def pair_sums(
     human, predicted
         Scores (n,) and predictions (m, n), finite.
     rows
-        The outputs (rows,) that are compared with all.
+        The outputs (rows,) to compare with all.
     item
-        The item of each output (n,); it lies in one unit, and has a system once.
+        The item of each output (n,); it lies in one unit, and has each system once.
     labels
         The unit and the system of each output (n,).
 
@@ -72,7 +73,7 @@ def pair_sums(
 
 
 def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Signs (1 + m, n) of all pairs, some outputs at a time; small whole numbers are exact in single precision."""
+    """Signs (1 + m, n) of all pairs, in blocks of outputs; small integers are exact in single precision."""
     n, width = values.shape[1], 2 * len(values) - 1
     sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
     for place in chunks(len(rows), 2 * n):
@@ -88,10 +89,10 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
 
 
 def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, each counted `share` times: (1 + m, n) -> (1 + 2 m, n)."""
+    """Sums of signs over the outputs with the same label, weighted by `share`: (1 + m, n) -> (1 + 2 m, n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
-    codes += n * label  # outputs of different labels are then concordant, all of them
+    codes += n * label  # all outputs of different labels are then concordant
     size = np.bincount(label, share)
     inside = size[label]
     result = np.empty((2 * len(values) - 1, n))
@@ -101,8 +102,8 @@ def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 
 def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """The same of gaps, in closed form: the sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i
-    sum(a) + sum(ab)."""
+    """Sums of differences instead of signs, in closed form: the sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i
+    sum(b) - b_i sum(a) + sum(ab)."""
     values = values - values.mean(axis=1, keepdims=True)
     mass = np.ones(len(label)) if share is None else share
 
@@ -117,7 +118,7 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 
 def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
-    """Pairs in the human order within items: all pairs of an item lie in its unit, and none in one system."""
+    """Pairs in the human order within items: all pairs of an item are in its unit, and none in one system."""
     n, some = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)
     right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)

@@ -1,4 +1,4 @@
-"""Weights of a linear score that says which of two outputs of an item people prefer: logistic regression on pairs."""
+"""Weights of a linear score that predicts the preferred output of an item: logistic regression on pairs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from custodes.stats.learning.objective import ordered_pairs
 from custodes.stats.learning.ridge import PENALTY
 
 PENALTIES = np.logspace(1, -4, 11)
-"""Penalties, relative to a column whose standard deviation within items is 1."""
+"""Penalties relative to a column with a standard deviation of 1 within items."""
 
-_CONSTANT = 1e-12  # a spread below this share of the size is rounding
-_TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
-_STEPS = 100  # of Newton; about five are needed
-_REUSE = 1 / 16  # in cross-validation, the curvature is kept while a step gains at most this proportion of the last one
-_TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
+_CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
+_TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
+_STEPS = 100  # largest number of Newton steps; about five are needed
+_REUSE = 1 / 16  # in cross-validation, the Hessian is reused while a step gains at most this part of the last one
+_TOLERANCE = 1e-8  # possible gain of mean log-loss by a last step, after which about its square remains
 
 
 class _Pairs(NamedTuple):
-    """Decided pairs, sorted by winner: rows (pairs,) of winner and loser, and where each row's wins start (rows + 1,).
+    """Decided pairs sorted by winner: rows (pairs,) of winner and loser, and the start of each row's wins (rows + 1,).
 
     `x` (rows, p) is centred within items and standardised.
     """
@@ -38,21 +38,21 @@ class _Pairs(NamedTuple):
 def pairwise_logistic(
     x: Floats, y: Floats, *, items: Ints, groups: NDArray[Any], penalties: Floats = PENALTIES
 ) -> Floats:
-    """Weigh columns so that the score x @ weights tells the preferred one of two outputs: x (rows, p) -> (p,).
+    """Fit weights such that the score x @ weights predicts the preferred one of two outputs: x (rows, p) -> (p,).
 
-    y (rows,) is people's rating, NaN = not rated; items (rows,) says which outputs are compared; groups (rows,) are
-    kept whole in cross-validation. P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @ weights)), every pair of an item
-    counting the same. Pairs that people tie are left out: as half a win for each they would draw the weights to 0
-    wherever the scale of the ratings is too coarse to tell two outputs apart (held-out tau-b differs by .004 at most on
-    SummEval, where up to 67 % of pairs tie).
+    y (rows,) is the human rating, NaN = not rated; items (rows,) define which outputs are compared; groups (rows,) are
+    kept whole in cross-validation. P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @ weights)), with equal weights of
+    all pairs of an item. Human ties are left out: as half a win for each output they would shrink the weights if the
+    rating scale is too coarse to distinguish outputs (held-out tau-b differs by .004 at most on SummEval, where up to
+    67 % of pairs tie).
 
     Minimises mean log-loss + penalty / 2 * (sum of squared weights) on columns divided by their standard deviation
-    within items, missing values at the column's mean. The penalty is the one with the highest log-likelihood over inner
-    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random). It is
-    sought from the largest down, until the likelihood has fallen twice in a row; between equals it is the larger.
-    Weights are in the units of x; 0 for a column constant within items or without values, and all 0 where people tie
-    every pair. Penalties are above 0, so that separable data have a finite answer; with one group nothing can choose,
-    and it is `PENALTY`.
+    within items, missing values replaced by the column's mean. The penalty has the highest log-likelihood over inner
+    folds: the groups in sorted order, assigned in turn to five folds (fewer with fewer groups; deterministic). The
+    search starts with the largest penalty and stops when the likelihood has fallen twice in a row; among equals the
+    larger penalty is used. Weights are in the units of x; 0 for a column that is constant within items or missing, and
+    all 0 if all pairs are human ties. Penalties are above 0, so that separable data have a finite solution; with one
+    group the penalty is `PENALTY`.
 
     >>> x = np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 4.0], [6.0, 4.0]])
     >>> item = np.array([0, 0, 1, 1])
@@ -67,7 +67,7 @@ def pairwise_logistic(
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
         return np.zeros(x.shape[1])
-    # With more columns than rows the weights lie in the space of the rows, where they are few.
+    # With more columns than rows, the solution lies in the lower-dimensional row space.
     axes = np.linalg.svd(z, full_matrices=False)[2] if x.shape[1] > len(x) else None
     if axes is not None:
         pairs = pairs._replace(x=z @ axes.T)
@@ -77,9 +77,9 @@ def pairwise_logistic(
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
-    """The columns centred within items and divided by what is left, and that scale (p,), NaN where constant.
+    """The columns centred within items and divided by their standard deviation, and that scale (p,), NaN if constant.
 
-    Missing values count as the mean of the column. Centring changes no difference and keeps the sums exact.
+    Missing values count as the mean of the column. Centring changes no difference and keeps sums precise.
     """
     present = ~np.isnan(x)
     mean = np.where(present, x, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
@@ -88,13 +88,13 @@ def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     centred = filled - (unit_sums(filled.T, units=item, n_units=len(size)) / size).T[item]
     largest = np.abs(centred).max(axis=0, initial=0.0)
     varies = largest > _CONSTANT * np.abs(filled).max(axis=0, initial=0.0)
-    unit = np.where(varies, largest, 1.0)  # squares of what is at most 1 neither overflow nor vanish
+    unit = np.where(varies, largest, 1.0)  # squares of values up to 1 neither overflow nor underflow
     scale = np.where(varies, unit * np.sqrt(((centred / unit) ** 2).mean(axis=0)), np.nan)
     return np.nan_to_num(centred / scale, nan=0.0), scale
 
 
 def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
-    """All pairs of rows of one item that people do not tie."""
+    """All pairs of rows of one item without a human tie."""
     scale = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
     winner, loser = ordered_pairs(y, items, tie=_TIE * scale)
     by_winner = np.argsort(winner, kind="stable")
@@ -102,15 +102,15 @@ def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
 
 
 def _sorted_pairs(x: Floats, winner: Ints, loser: Ints) -> _Pairs:
-    """Pairs whose winners are in ascending order."""
+    """Pairs sorted by winner."""
     return _Pairs(x, winner, loser, np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(x)))]))
 
 
 def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
-    """The penalty with the highest held-out log-likelihood; penalties in descending order.
+    """Penalty with the highest held-out log-likelihood; penalties in descending order.
 
-    A pair between two folds is neither trained on nor held out. With one group nothing can choose. Once the likelihood
-    falls, smaller penalties overfit the more, and take the longest to fit.
+    Pairs between two folds are left out. With one group there is no choice. Once the likelihood falls, smaller
+    penalties overfit more and take longest to fit.
     """
     fold = inner_folds(groups)
     if not fold.any():
@@ -122,7 +122,7 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     weights = last = [np.zeros(pairs.x.shape[1])] * len(parts)
     losses: list[float] = []
     for penalty in penalties:
-        starts = [2 * here - before for here, before in zip(weights, last, strict=True)]  # along the path
+        starts = [2 * here - before for here, before in zip(weights, last, strict=True)]  # extrapolated along the path
         fits = [_fitted(train, penalty, start, reuse=_REUSE) for (train, _), start in zip(parts, starts, strict=True)]
         weights, last = fits, weights
         losses.append(
@@ -136,8 +136,8 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
 def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0) -> Floats:
     """Standardised weights (p,) by Newton's method from `start`.
 
-    The curvature is computed again after a shortened step, and unless the step with the last one gains at most `reuse`
-    times the previous gain. Exact to about 1e-8 of the loss with reuse, else to the square of that.
+    The curvature is recomputed after a shortened step, and unless the step with the last one gains at most `reuse`
+    times the previous gain. Accurate to about 1e-8 of the loss with reuse, else to the square of that.
     """
     from scipy.special import expit
 
@@ -168,7 +168,7 @@ def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0)
 
 
 def _margins(pairs: _Pairs, weights: Floats) -> Floats:
-    """How far the scores by weights (p,) put the winner above the loser (pairs,)."""
+    """Score difference between winner and loser by weights (p,): (pairs,)."""
     score = pairs.x @ weights
     margins = score.take(pairs.winner, axis=0)  # whole rows: a third of the time of score[...]
     margins -= score.take(pairs.loser, axis=0)
@@ -185,17 +185,17 @@ def _log_loss(margins: Floats) -> Floats:
 
 
 def _slope(pairs: _Pairs, surprise: Floats) -> Floats:
-    """Slope (p,) of the mean log-loss; surprise (pairs,) is the predicted probability of the other order."""
+    """Gradient (p,) of the mean log-loss; surprise (pairs,) is the predicted probability of the other order."""
     n = len(pairs.x)
     by_row = np.bincount(pairs.loser, surprise, n) - np.bincount(pairs.winner, surprise, n)
     return np.asarray(by_row @ pairs.x / max(1, len(surprise)))
 
 
 def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
-    """Curvature (p, p) of the mean log-loss.
+    """Hessian (p, p) of the mean log-loss.
 
-    The sum over pairs is computed as a sum over rows: the curvature is x' L x, with L the Laplacian of the graph of
-    pairs weighted by the curvature of each. That needs no array of pairs x columns.
+    The sum over pairs is computed as a sum over rows: it is x' L x, with L the Laplacian of the graph of pairs,
+    weighted by the curvature of each. That needs no array of pairs x columns.
     """
     from scipy.sparse import csr_array
 

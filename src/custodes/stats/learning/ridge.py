@@ -1,4 +1,4 @@
-"""Ridge regression on standardised columns, its penalty chosen by grouped cross-validation."""
+"""Ridge regression on standardised columns, with the penalty selected by grouped cross-validation."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""
 
 PENALTY = 0.1
-"""The penalty where nothing chooses one."""
+"""The penalty if cross-validation is impossible."""
 
 CONSTANT = 1e-12
-"""A standard deviation below this share of the mean is rounding."""
+"""A standard deviation below this proportion of the mean is rounding error."""
 
-_LIMIT = 3  # standard deviations from the mean beyond which a score counts no further
+_LIMIT = 3  # standard deviations from the mean at which scores are clipped
 
 
 class Scaling(NamedTuple):
-    """What makes columns (p,) comparable: limits they are clipped to, then their mean and standard deviation.
+    """Scaling of columns (p,): limits for clipping, mean and standard deviation.
 
-    A column without values is NaN in all four, a constant one has scale NaN.
+    All are NaN for a column without values; the scale of a constant one is NaN.
     """
 
     low: Floats
@@ -46,9 +46,9 @@ class Linear(NamedTuple):
 
 
 def scaling(x: Floats) -> Scaling:
-    """Measure the columns of a training part: limits, then mean and standard deviation within the limits.
+    """Scaling of the columns of a training part: limits, then mean and standard deviation within the limits.
 
-    The limits are three standard deviations from the mean. Scores far out (a length, a perplexity) would otherwise
+    The limits are three standard deviations from the mean. Outliers (of a length, a perplexity) would otherwise
     dominate the fit and the predictions.
 
     Parameters
@@ -73,7 +73,7 @@ def scaling(x: Floats) -> Scaling:
 def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     """The scaling of columns (p, rows), and the standardised columns: 0 where missing and in columns without a scale.
 
-    Sums along contiguous rows are several times as fast as along columns.
+    Sums along contiguous rows are several times faster than along columns.
     """
     columns = np.ascontiguousarray(columns)
     complete = not np.isnan(columns.sum())
@@ -81,7 +81,7 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     n = columns.shape[1] if complete else np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
 
     def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviation and deviations of the values that are present; rounding is no deviation."""
+        """Mean, standard deviation and deviations of the present values; deviations up to rounding error are 0."""
         if not complete:
             values = np.where(missing, 0.0, values)
         mean = values.sum(axis=1) / n
@@ -130,12 +130,12 @@ def standardised(x: Floats, by: Scaling) -> Floats:
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
-    """Fit a linear prediction by ridge regression.
+    """Fit a linear model by ridge regression.
 
-    Minimises mean squared error + penalty * (sum of squared weights) on standardised columns, missing values at the
-    mean. The penalty has the least squared error over inner folds, which keep groups whole: the groups in sorted order,
-    dealt in turn to five folds (fewer with fewer groups; nothing is random). Between equals it is the larger, and with
-    one group it is `PENALTY`. One decomposition of the products of columns serves all penalties: scikit-learn's Ridge
+    Minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing values
+    replaced by the mean. The penalty has the least squared error over inner folds, which keep groups whole: the groups
+    in sorted order, assigned in turn to five folds (fewer with fewer groups; deterministic). Among equals it is the
+    larger one, and with one group it is `PENALTY`. A single decomposition serves all penalties: scikit-learn's Ridge
     takes two to six times as long on SummEval and HANNA, and a fit of `combine` does this thousands of times.
 
     Parameters
@@ -152,7 +152,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     Returns
     -------
     :
-        The prediction. A column that is constant or missing in training has weight 0.
+        The model. A column that is constant or missing in training has weight 0.
 
     References
     ----------
@@ -212,14 +212,14 @@ def ridges(
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
-    """Predict rows by a linear prediction.
+    """Predict rows with a linear model.
 
     Parameters
     ----------
     linear
-        The prediction.
+        The model.
     x
-        Values (rows, p); a missing value counts as the mean in training.
+        Values (rows, p); a missing value counts as the training mean.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Forward selection and backward elimination of columns by ridge regression, scored on held-out rows.
 
-Columns are standardised on the part trained on (clipped at three standard deviations, missing values at the mean). The
-sweep operator (Beaton 1964) on the products of columns gives the weights of the columns in the model, and the change of
-all weights with each further column added or each one removed. scikit-learn's SequentialFeatureSelector fits every
-candidate anew in every fold: four minutes for the nested path of one aspect of HANNA, instead of a second.
+Columns are standardised on the training part (clipped at three standard deviations, missing values replaced by the
+mean). The sweep operator (Beaton 1964) on the products of columns gives the weights of the columns in the model, and
+the change of all weights with each further column added or removed. scikit-learn's SequentialFeatureSelector refits
+every candidate in every fold: four minutes instead of one second for the nested path of one aspect of HANNA.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardised
 from custodes.stats.ranks import mid_ranks
 
-_TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
+_TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
 
 
 class _Model(NamedTuple):
-    """A ridge regression on the columns `included` (p,) of a training part, and what it holds out.
+    """A ridge regression on the columns `included` (p,) of a training part, with its held-out rows.
 
     `swept` (p + 1, p + 1) are the products of the columns and, last, the target, swept by the columns included; `mean`
-    is that of the target. `held` (rows,) are the rows held out, and `z` (held rows, p) their standardised columns.
+    is that of the target. `held` (rows,) are the held-out rows, and `z` (held rows, p) their standardised columns.
     """
 
     swept: Floats
@@ -35,7 +35,7 @@ class _Model(NamedTuple):
     z: Floats
 
     def toggled(self, column: int) -> _Model:
-        """The model with a column added, or removed where it is included."""
+        """The model with a column added, or removed if it is included."""
         row = self.swept[column]
         swept = self.swept - np.outer(row, row / row[column])
         swept[column] = swept[:, column] = (-row if self.included[column] else row) / row[column]
@@ -45,11 +45,11 @@ class _Model(NamedTuple):
         return self._replace(swept=swept, included=included)
 
     def predictions(self) -> Floats:
-        """Predictions (1 + p, held rows) by this model, and by that with each column toggled."""
+        """Predictions (1 + p, held rows) by this model, and by the model with each column toggled."""
         columns, target = self.swept[:-1, :-1], self.swept[:-1, -1]
         weights = np.where(self.included, target, 0.0)
         toggled = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
-        # Exactly: outputs that the other columns do not tell apart stay tied.
+        # Exact zeros, so that outputs with equal values in the other columns stay tied.
         np.fill_diagonal(toggled, np.where(self.included, 0.0, target / np.diag(columns)))
         return self.mean + np.vstack([weights, toggled.T]) @ self.z.T
 
@@ -69,7 +69,7 @@ def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
 
 
 def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> Floats:
-    """Predict each row from some columns, and with each column added or removed, by models that have not seen its fold.
+    """Out-of-fold predictions from some columns, and with each column added or removed.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
     included
-        The columns in the model. A column among them is removed, any other is added.
+        The columns in the model. A column among them is removed, any other added.
 
     Returns
     -------
     :
-        Predictions (1 + p, rows): from the columns included, then with each column toggled. NaN for rows that are not
-        used. No column predicts the mean in training; a column that is constant in training changes nothing.
+        Predictions (1 + p, rows): from the columns included, then with each column toggled. NaN for unused rows.
+        Without columns, the prediction is the training mean; a column that is constant in training has no effect.
 
     References
     ----------
@@ -103,10 +103,11 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
 
 
 def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
-    """Rank the rows of each fold as ridge regression on one column would, by a model that has not seen the fold.
+    """Out-of-fold ranks, within each fold, of predictions by ridge regression on a single column.
 
-    Such a prediction rises or falls with the column, so that the column itself is ranked, within the limits of
-    `scaling`. Predictions of a column whose values differ by many orders of magnitude are equal in floating point.
+    Such a prediction is a monotone function of the column, so the column itself is ranked, within the limits of
+    `scaling`. (Predictions from a column whose values differ by many orders of magnitude would be equal in floating
+    point.)
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
 
 
 class StepwisePath(NamedTuple):
-    """The columns of a path (k,) in their order, and held-out predictions at every step (k + 1, rows)."""
+    """The columns of a path (k,) in order, and held-out predictions at every step (k + 1, rows)."""
 
     order: NDArray[np.intp]
     predicted: Floats
@@ -153,7 +154,8 @@ def stepwise_path(
     removing: bool = False,
     costs: Floats | None = None,
 ) -> StepwisePath:
-    """Add columns to those included, or remove these, each time the one with which the rest predicts best.
+    """Forward selection or backward elimination: each step adds or removes the column with the best held-out
+    prediction.
 
     Parameters
     ----------
@@ -164,18 +166,18 @@ def stepwise_path(
     included
         The columns in the model at first.
     steps
-        At most so many columns.
+        Largest number of columns to add or remove.
     removing
-        Remove columns, until one is left, instead of adding others. A constant column is never added.
+        Remove columns, until one remains, instead of adding columns. A constant column is never added.
     costs
-        Costs of the columns (p,): the next one has the greatest decrease of the error per cost, and once none
-        decreases it, the least increase. By default they are equal.
+        Costs of the columns (p,): the next column has the greatest decrease of the error per cost or, if none decreases
+        it, the least increase. Default: equal costs.
 
     Returns
     -------
     :
-        The path, by the squared error over the held-out rows; between equals the first column. This error is an
-        optimistic one: the columns were chosen by it. It may rise again on the way.
+        The path, by the squared error over the held-out rows; the first column among equals. This error is optimistic,
+        since it was used for the selection. It may increase along the path.
 
     References
     ----------
@@ -215,8 +217,8 @@ def stepwise_path(
 
 
 class NestedPath(NamedTuple):
-    """The columns of a path (k,), held-out predictions at every step (k + 1, rows), and the share of folds whose own
-    path had each column by its step (k,)."""
+    """The columns of a path (k,), held-out predictions at every step (k + 1, rows), and the proportion of folds whose
+    own path had each column by its step (k,)."""
 
     order: NDArray[np.intp]
     predicted: Floats
@@ -226,19 +228,19 @@ class NestedPath(NamedTuple):
 def nested_path(
     x: Floats, y: Floats, fold: Ints, *, groups: Ints, included: Ints, steps: int, costs: Floats | None = None
 ) -> NestedPath:
-    """Choose a path by adding columns on all rows, and predict each fold by a path that was chosen in the other folds.
+    """Forward selection on all rows, with predictions of each fold by a path selected in the other folds (nested).
 
     At each step of the path, a fold is predicted by ridge regression on the longest part of its own path that costs no
-    more than the step (without costs: on as many columns). So the predictions judge the way of choosing, not just the
-    columns of the path.
+    more than the step (without costs: on as many columns). So the predictions evaluate the selection procedure, not
+    only the selected columns.
 
     Parameters
     ----------
     x, y, fold, included, steps, costs
-        As in `stepwise_path`. With two folds, a path is chosen in folds of the groups left.
+        As in `stepwise_path`. With two folds, a path is selected in folds of the remaining groups.
     groups
-        Labels (rows,) of rows that stay together in cross-validation. With one group left nothing can choose, and the
-        predictions are those of the columns included.
+        Labels (rows,) of rows that stay together in cross-validation. With one remaining group nothing can be selected,
+        and the predictions are those of the columns included.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Agreement of predictions with people over the same pairs of outputs, whatever the models had not seen, and how far
-each cluster of items, system, or data set moves it.
+"""Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data,
+with the influence of each cluster of items, system, or data set.
 
-An output is compared with others by the model that has not seen it: neither its item nor, where that is asked, its
-system or data set. So what is compared is the same in all cases, and only what was learnt from differs.
+An output is compared with others by the model that was not trained on its item nor, if requested, its system or data
+set. So the pairs are the same in all cases, and only the training data differ.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ _ROUNDING = 1e-12
 
 
 class Moves(NamedTuple):
-    """A statistic of predictions (m,), NaN where undefined, and by how much each cluster of items (units, m), system
-    (systems, m), output (outputs, m) and block (blocks, m) moves it: their sums of squares are its variance over others
-    of the kind. `freedom`: degrees of freedom of the variance over units, over systems, and over blocks."""
+    """A statistic of predictions (m,), NaN if undefined, with influences.
+
+    The influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block (blocks, m)
+    have sums of squares that are the variance over other units of the kind. `freedom`: degrees of freedom of the
+    variance over units, over systems, and over blocks.
+    """
 
     value: Floats
     units: Floats
@@ -38,24 +41,23 @@ class Moves(NamedTuple):
 
     @classmethod
     def mean(cls, parts: Sequence[Moves]) -> Moves:
-        """The mean over repeats."""
+        """The mean over repetitions."""
         return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
 
     def minus(self, first: Ints, second: Ints | None = None) -> Moves:
-        """The differences of some predictions from others, or these predictions themselves."""
+        """The differences between some predictions and others, or the selected predictions themselves."""
         arrays = (draws[..., first] - (0.0 if second is None else draws[..., second]) for draws in self[:-1])
         return Moves(*(*arrays, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
-        """Where the statistic may lie (low, high), each (m,), over other clusters of items, over other systems as well,
-        or over other blocks; NaN with fewer than two of them.
+        """Confidence interval (low, high), each (m,), over other clusters of items, over other systems as well, or over
+        other blocks; NaN with fewer than two of them.
 
-        folds: how many times items were held out, and how many times systems or blocks were (0: the models learnt
-        nothing from these outputs). Models of different folds learnt from almost the same outputs, so that their errors
-        go together; variances are multiplied by 1 + folds / (folds - 1) for that. Student's t. Over systems the
-        variances over clusters of items and over systems are added and that over outputs, which is in both, is taken
-        off once (never below the larger of the two); with Satterthwaite's degrees of freedom. No interval is narrower
-        than that over items.
+        folds: number of folds of items, and of systems or blocks (0: the models were not trained on these outputs).
+        Models of different folds have nearly the same training data, so their errors are correlated; variances are
+        multiplied by 1 + folds / (folds - 1) for that. Student's t. For systems, the variances over clusters of items
+        and over systems are added, minus that over outputs, which is in both (and at least the larger of the two); with
+        Satterthwaite's degrees of freedom. No interval is narrower than that over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
@@ -73,13 +75,13 @@ class Moves(NamedTuple):
             total, uncertain = units + systems, units**2 / max(of_units, 1) + systems**2 / max(of_systems, 1)
             freedom = np.where(total > 0, total**2 / np.where(total > 0, uncertain, 1.0), 1.0)
             reach = _reach(variance, freedom if of_systems > 0 else 0, confidence)
-        # Whatever varies beside items, nothing is surer than it is over items.
+        # An interval over more than items is at least as wide as that over items.
         reach = np.maximum(reach, alone)
         return self.value - reach, self.value + reach
 
 
 def _reach(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
-    """How far an interval reaches from the estimate; NaN without degrees of freedom."""
+    """Half-width of an interval; NaN without degrees of freedom."""
     from scipy.special import stdtrit
 
     enough = np.asarray(freedom) > 0
@@ -98,15 +100,15 @@ def moves(
     units: Ints,
     n_units: int,
 ) -> Moves:
-    """Compare every output with others by the model that has not seen it, and say how far each part moves the answer.
+    """Agreement with every output compared by the model that has not seen it, with the influence of each unit.
 
     human (items, systems), NaN = not used; predicted (m, models, items, systems), finite where human is; model (items,
-    systems) which of the models compares the output with others; only outputs of one `within` (items, systems) are
-    compared, and the statistic is averaged over the blocks of `block` (items, systems), each of whole `within`s; units
-    (items,) the cluster of each item. Nothing is fitted again.
+    systems): the model that compares the output with others. Only outputs of the same `within` (items, systems) are
+    compared, and the statistic is averaged over the blocks of `block` (items, systems), which consist of whole
+    `within`s; units (items,) is the cluster of each item. Nothing is refitted.
 
     The statistic is Daniels' coefficient over these pairs: of signs (`kendall`, tau-b), ranks (`spearman`) or values
-    (`pearson`); `accuracy` is the share of pairs of one item, not tied by people, in people's order. Where one model
+    (`pearson`); `accuracy` is the proportion of pairs of one item, without human ties, in the human order. If one model
     made all predictions it is the usual coefficient. Ranks are those among all outputs of one `within`.
 
     >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -120,7 +122,7 @@ def moves(
     """
     used, n_systems = np.isfinite(human), human.shape[1]
     blocks, place = np.unique(block[used], return_inverse=True)
-    width = 1 + 2 * len(predicted)  # people's side, then of each prediction the products and its own side
+    width = 1 + 2 * len(predicted)  # the human side, then for each prediction the products and its side
     total = np.zeros((len(blocks), width))
     by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
     by_output = np.zeros((human.size, width))
@@ -141,7 +143,7 @@ def moves(
             by_output[cells[rows]] += sums_of.row.T
             by_output[cells] += sums_of.column.T
             for sums, label, inside in zip((by_unit, by_system), (unit, system), sums_of.inside, strict=True):
-                # A pair within a unit or a system leaves with it once.
+                # A pair within a unit or a system is removed with it only once.
                 parts = ((label[rows], sums_of.row - inside), (label, sums_of.column))
                 for label_of, values in parts:
                     sums[b] += unit_sums(values, units=label_of, n_units=sums.shape[1]).T
@@ -171,7 +173,7 @@ def _read(kind: Objective, values: Floats) -> Floats:
 
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
-    """What the products are divided by: sums (..., 1 + 2 m) -> (..., m); NaN where it is 0."""
+    """Denominators of the coefficients: sums (..., 1 + 2 m) -> (..., m); NaN where 0."""
     people, predictions = total[..., :1], total[..., 2::2]
     size = (
         people + 0 * predictions
@@ -182,12 +184,12 @@ def _sizes(kind: Objective, total: Floats) -> Floats:
 
 
 def _coefficient(kind: Objective, total: Floats) -> Floats:
-    """Sums (..., 1 + 2 m) -> (..., m)."""
+    """Coefficients from sums (..., 1 + 2 m) -> (..., m)."""
     return np.asarray(total[..., 1::2] / _sizes(kind, total))
 
 
 def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
-    """The derivatives of coefficients of sums (..., 1 + 2 m) by the weight of parts of them, NaN as 0 -> (..., m)."""
+    """Derivatives of coefficients of sums (..., 1 + 2 m) by the weights of parts, with 0 for NaN -> (..., m)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = parts / total
     people, predictions = shares[..., :1], shares[..., 2::2]
@@ -196,8 +198,8 @@ def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
 
 
 def _spread(pulls: Floats, present: NDArray[np.bool_]) -> Floats:
-    """Deviations (blocks, parts, m) from the mean of the parts present (blocks, parts), times what makes their sum of
-    squares that of a sample; 0 with one part."""
+    """Deviations (blocks, parts, m) from the mean of the present parts (blocks, parts), scaled so that their sum of
+    squares is a sample variance; 0 with one part."""
     there, n = present[..., np.newaxis], present.sum(axis=1)[:, np.newaxis, np.newaxis]
     mean = (pulls * there).sum(axis=1, keepdims=True) / np.maximum(n, 1)
     return np.where(there, (pulls - mean) * np.sqrt(n / np.maximum(n - 1, 1)), 0.0)

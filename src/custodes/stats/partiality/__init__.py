@@ -1,1 +1,1 @@
-"""Partiality: does a metric place a system higher than its quality explains? By scores, by verdicts, and the test."""
+"""Partiality: does a metric rate a system higher than its quality explains? From scores or from verdicts."""

@@ -1,4 +1,4 @@
-"""Human side of a placement by scores: effects of systems, their error, and what identifies a curved link."""
+"""Human side of a placement by scores: system effects, their errors, and moments that identify a curved link."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from custodes.stats.partiality.placement import POWERS, by_unit, connected_syste
 from custodes.stats.ratios import ratio
 
 _REPEATED = 20
-"""Repeated human ratings from which tastes of annotators for systems are estimated."""
+"""Fewest repeated human ratings for estimating annotators' individual preferences for systems."""
 
 _SMOOTHING = 0.3
-"""Standard deviation of the normal noise that smooths the distribution of human means, which has one."""
+"""Standard deviation of the normal noise added to human means to smooth their discrete distribution."""
 
-_POINTS = 200  # of sorted human means, and of their smoothed distribution
-_CLIP = 3.0  # standard deviations of human means; powers of what lies further off count as there
+_POINTS = 200  # points of sorted human means, and of their smoothed distribution
+_CLIP = 3.0  # standard deviations of human means at which values are clipped before taking powers
 
 _TASTE_LEVEL = 0.99
-"""Level of the F test that annotators have tastes for systems; an allowance without evidence would cost power."""
+"""Level of the F test of annotators' individual preferences for systems; adding their variance without evidence would
+reduce power."""
 
 _TASTE_TAIL = 0.997
-"""About the Holm bound of eight systems."""
+"""Tail probability for the Student factor: about the Holm bound for eight systems."""
 
 
 class Effects(NamedTuple):
-    """Two-way fit (item + system): effects (..., systems), residuals (..., items, systems), and what each item adds to
-    the error of the effects (..., items, systems)."""
+    """Two-way fit (item + system): effects (..., systems), residuals (..., items, systems), and contributions of each
+    item to the error of the effects (..., items, systems)."""
 
     effects: Floats
     residuals: Floats
@@ -36,12 +37,12 @@ class Effects(NamedTuple):
 
 
 class Instruments(NamedTuple):
-    """Moments that identify a link of k powers of quality although ratings have errors.
+    """Moments that identify a link with k powers of quality although ratings have errors.
 
     Powers of one annotator's rating (`rating`) are instruments for powers of the mean of the other annotators
-    (`others`): their errors are independent, so products of the two have no bias from noise. Both are
-    residuals of item + system, (k, items, systems), averaged over annotators; `product` (k, k, items, systems) corrects
-    the product of the averages to the average of the products. `mask` (items, systems): outputs rated at least twice.
+    (`others`): their errors are independent, so products of the two have no bias from noise. Both are residuals of item
+    + system, (k, items, systems), averaged over annotators; `product` (k, k, items, systems) corrects the product of
+    the averages to the average of the products. `mask` (items, systems): outputs rated at least twice.
     """
 
     mask: Bools
@@ -51,11 +52,11 @@ class Instruments(NamedTuple):
 
 
 class HumanSide(NamedTuple):
-    """Human ratings on the outputs of a mask (items, systems), as `Placement` has them.
+    """Human ratings on the outputs of a mask (items, systems), in the form that `Placement` needs.
 
-    `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means. `influence` (units, systems)
-    is what each unit adds to the error of the effects; `powers` (powers, systems) the effects of the square and the
-    cube of quality, with `powers_influence` (powers, units, systems); `instruments` is None where no output was rated
+    `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means. `influence` (units, systems):
+    contribution of each unit to the error of the effects; `powers` (powers, systems): effects of the square and the
+    cube of quality, with `powers_influence` (powers, units, systems); `instruments` is None if no output was rated
     twice; `spread` is the standard deviation of outputs of one system.
     """
 
@@ -73,7 +74,8 @@ class HumanSide(NamedTuple):
 
 
 def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
-    """Of persons (annotators, items, systems) on a mask (items, systems); units (items,) the clusters."""
+    """Human side from persons (annotators, items, systems) on a mask (items, systems); units (items,) are the
+    clusters."""
     rated = np.isfinite(persons) & mask
     count = rated.sum(axis=0)
     ratings = np.where(rated, level(np.where(rated, persons, np.nan)), 0.0)
@@ -102,7 +104,7 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
 
 
 def two_way(values: Floats, mask: Bools) -> Effects:
-    """Least squares of item + system on (..., items, systems), 0 outside the mask; effects sum to 0."""
+    """Least-squares fit of item + system on (..., items, systems), 0 outside the mask; effects sum to 0."""
     n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
     centred = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
     solved = _laplacian_inverse(mask)
@@ -126,7 +128,7 @@ def _smoothed_quantiles(values: Floats) -> Floats:
 
 
 def _laplacian_inverse(mask: Bools) -> Floats:
-    """(systems, systems): generalised inverse of the normal equations of systems once items are taken out."""
+    """(systems, systems): generalised inverse of the normal equations of systems after eliminating items."""
     cells, n = mask.astype(np.float64), np.maximum(mask.sum(axis=1, keepdims=True), 1)
     return np.asarray(np.linalg.pinv(np.diag(cells.sum(axis=0)) - (cells / n).T @ cells, rcond=1e-10, hermitian=True))
 
@@ -140,7 +142,7 @@ def _residual_share(mask: Bools) -> Floats:
 
 
 def level(persons: Floats) -> Floats:
-    """Annotators (annotators, items, systems) brought to one level, so that a harsh annotator does not lower the
+    """Ratings (annotators, items, systems) shifted to a common level, so that a harsh annotator does not lower the
     systems that this annotator happened to rate."""
     ratings = persons.reshape(len(persons), -1).T
     rated = np.isfinite(ratings)
@@ -160,7 +162,7 @@ def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, I
         rest = np.where(repeated, (total - rating) / np.maximum(count - 1, 1), rating)
         share = present / np.maximum(count, 1)
         power, other_power = (np.clip(values, -_CLIP, _CLIP) ** exponents * present for values in (rating, rest))
-        other_power[0] = rest * present  # the line is that of the human means
+        other_power[0] = rest * present  # the linear term uses the human means
         power_mean += share * power
         other_mean += share * other_power
         product += share * power[:, np.newaxis] * other_power
@@ -177,8 +179,8 @@ def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, I
 
 
 def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
-    """(systems,): variance of the human mean of each system from tastes (annotator x system), which more items do not
-    reduce; 0 without evidence of tastes."""
+    """(systems,): variance of the human mean of each system due to annotators' individual preferences (annotator x
+    system), which more items do not reduce; 0 without evidence."""
     from scipy.special import fdtri, ndtri, stdtrit
 
     count = rated.sum(axis=0)
@@ -200,7 +202,7 @@ def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
     between = float((number * effect**2).sum()) / crossed
     if between <= within * fdtri(crossed, max(freedom - crossed, 1), _TASTE_LEVEL):
         return none
-    # With few annotators the size of tastes is uncertain, so they count as wide as Student's t does in the tail.
+    # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
     wider = float(stdtrit(crossed, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
     variance = wider * (between - within) / float(number[seen].mean())
     return np.asarray(variance / np.maximum(rated.any(axis=1).sum(axis=0), 1))

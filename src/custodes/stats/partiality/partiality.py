@@ -1,11 +1,11 @@
-"""Partiality: does a metric place a system higher than its quality, as annotators see it, explains?
+"""Partiality: does a metric rate a system higher than its quality, as rated by annotators, explains?
 
-A fair metric sees every output through one link: its score depends on how good the output is, not on who wrote it. So
-its means of systems lie on one curve over the human means, and a system off the curve of the others is favoured. Four
-things must not be taken for favour: errors of human means, curvature of the link, favour of another system, and
-whatever else moves fair systems off a quadratic curve (a link of another shape over qualities of other distributions).
-The last is estimated from the other systems themselves: a system is named only if it lies further off than another
-system of the same kind would. Rates of error are in docs/explanation/statistics/favoritism-and-partiality.md.
+The score of a fair metric depends only on the quality of the output, through one link function, not on the system that
+wrote it. Its system means then lie on one curve over the human means, and a system off the curve of the others is
+favoured. Four other causes must be excluded: errors of human means, curvature of the link, favoritism for another
+system, and misfit of fair systems to a quadratic curve (other links, other distributions of quality). The misfit is
+estimated from the other systems: a system is flagged only if it lies further off than another system of the same kind
+would. Error rates are in docs/explanation/statistics/favoritism-and-partiality.md.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from custodes.stats.partiality.placement import Placement
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
-"""To name a system takes three others that fix a line and a fourth that may itself be the favoured one."""
+"""Fewest systems: three fix a line, and one of the others may itself be favoured."""
 
 FEWEST_UNITS = 10
-"""Clusters of items behind a system: with fewer its own error is not known."""
+"""Fewest clusters of items of a system, for estimating its sampling error."""
 
-_LEVEL = 1e-9  # differences of means up to this are rounding
-_MOST_NOISE = 0.8  # of the variance of human means; beyond that their slope is not corrected further
+_LEVEL = 1e-9  # smaller differences of means are rounding errors
+_MOST_NOISE = 0.8  # largest error proportion of the variance of human means for which their slope is corrected
 _MISFIT_SCALE = 0.1
 """Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
 
 _MISFIT_BOUND = 0.1
-"""Standard deviation of misfits that a link can cause, in standard deviations of outputs: what lies further off is
-favour, however many systems do."""
+"""Largest standard deviation of misfits due to the link, in standard deviations of outputs: larger distances are
+favoritism, whatever the number of systems."""
 
 _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
-"""Misfits relative to the sampling error over which its posterior is summed."""
+"""Grid of misfits, relative to the sampling error, over which the posterior is summed."""
 
 _MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
 APART = 3.0
-"""Standard deviations of outputs between the best (or worst) system and the next: then no output is of like quality."""
+"""Largest distance between the best (or worst) system and the next, in standard deviations of outputs; beyond it, no
+outputs have similar quality."""
 
 WIDEST = 1.0
-"""Half-width of an interval, in standard deviations of outputs, beyond which a result is inconclusive."""
+"""Largest half-width of an interval, in standard deviations of outputs; beyond it, a result is inconclusive."""
 
 _BISECTIONS = 45
 
@@ -66,9 +67,12 @@ class Reason(IntEnum):
 
 
 class Partiality(NamedTuple):
-    """For every metric and system, (metrics, systems): `shift`, by how much the metric places it above its quality, in
-    the unit of the placement, with `low`, `high` and `p_value` of one test; `p_adjusted` for all metrics and systems,
-    and for any one other system being favoured instead; `reason` (of `Reason`) why the result is inconclusive."""
+    """Results for every metric and system, (metrics, systems).
+
+    `shift`: how much the metric rates the system above its quality, in units of the placement, with `low`, `high` and
+    the single `p_value`; `p_adjusted`: adjusted for all metrics and systems, and for any one other system being
+    favoured; `reason` (of `Reason`): why the result is inconclusive.
+    """
 
     shift: Floats
     low: Floats
@@ -81,12 +85,13 @@ class Partiality(NamedTuple):
 def partiality(
     placements: Sequence[Placement], *, alpha: float, confidence: float, systems: Sequence[int] | None = None
 ) -> Partiality:
-    """Which metric is partial to which system, beyond what accuracy, a curved link and errors of humans explain.
+    """Test which metrics are partial to which systems, beyond accuracy, a curved link and errors of human ratings.
 
-    A system is left out and a curve of metric over human means is fitted through the others (errors in both). Its
-    distance is compared with the predictive distribution of a fair system: sampling error, and the misfit that the
-    others show around their curve. The clearest system is named first and leaves the curve, then the next (Holm over
-    all metrics and systems); it must stay significant whichever one other system is left out too.
+    A system is left out and a curve of metric means over human means is fitted to the others (errors in both
+    variables). Its distance is compared with the predictive distribution of a fair system: sampling error, and the
+    misfit of the others around their curve. The most significant system is flagged first and removed from the curve,
+    then the next (Holm over all metrics and systems); it must remain significant if any one other system is left out as
+    well.
 
     Parameters
     ----------
@@ -95,14 +100,14 @@ def partiality(
     alpha
         Familywise level of the sequential test.
     confidence
-        Of the interval of each shift.
+        Level of the interval of each shift.
     systems
-        Positions of the systems that are tested; all by default. The others only fix the curve.
+        Positions of the systems to test (default: all). The others are only used for the curve.
 
     Returns
     -------
     Partiality
-        Arrays (metrics, systems); NaN where nothing was tested, with a `reason`.
+        Arrays (metrics, systems); NaN if not tested, with a `reason`.
 
     References
     ----------
@@ -142,7 +147,7 @@ def partiality(
         remaining -= 1
     for m, search in enumerate(searches):
         for s, distance in search.distances.items():
-            if len(search.curve) < FEWEST_SYSTEMS:  # once some are named, too few fix the curve
+            if len(search.curve) < FEWEST_SYSTEMS:  # after removing flagged systems, too few remain for the curve
                 reason[m, s] = Reason.FEW_SYSTEMS
             elif np.isnan(distance.p_value):
                 reason[m, s] = Reason.CONSTANT
@@ -161,11 +166,11 @@ def partiality(
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
-    """(systems,): the part of each system's win rate by the metric that is owed to its `shift`, its rank by win rate,
+    """(systems,): the part of each system's win rate by the metric that is due to its `shift`, its rank by win rate,
     and its rank without the shift; NaN shifts count as 0.
 
-    Win rates are those of the data; how a shift moves them is taken from a normal law of differences, so that ties and
-    steps of a coarse metric do not matter.
+    Win rates are those of the data; the effect of a shift is computed with a normal distribution of differences, so
+    that ties and steps of a coarse metric have no effect.
     """
     from scipy.special import ndtr
 
@@ -175,15 +180,15 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     won, won_without = (np.where(compared, ndtr(values), 0.0) for values in (placement.advantage, moved))
     n_opponents = np.where(compared.any(axis=1), compared.sum(axis=1), 1)
     rates, rates_without = won.sum(axis=1) / n_opponents, won_without.sum(axis=1) / n_opponents
-    # What one system loses without its shift, the others gain against it.
+    # Win rate that one system loses without its shift is gained by the others against it.
     others = rates + (won - won_without) / n_opponents[None, :]
     rank = 1 + (rates[None, :] > rates[:, None] + 1e-12).sum(axis=1)
     return rates - rates_without, rank, 1 + ((others > rates_without[:, None] + 1e-12) & off).sum(axis=1)
 
 
 class _Distance(NamedTuple):
-    """How far a system lies from the curve of the others: a mixture of Student's t with standard errors and weights
-    (components,) each, and its p-value."""
+    """Distance of a system from the curve of the others, its distribution (a mixture of Student's t with standard
+    errors and weights (components,) each), and its p-value."""
 
     shift: float
     error: Floats
@@ -194,8 +199,8 @@ class _Distance(NamedTuple):
 
 @dataclass(kw_only=True)
 class _Search:
-    """One metric while its partial systems are named: `curve` the systems that fix the curve, `candidates` those that
-    may still be named, `rivals` the p-value of a system that another one explains as well."""
+    """The sequential test for one metric: `curve` are the systems that fix the curve, `candidates` those that may still
+    be flagged, `rivals` the p-value of a system whose distance another one may explain."""
 
     placement: Placement
     reason: NDArray[np.int8]
@@ -255,7 +260,7 @@ class _Search:
         return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
 
     def rival(self, s: int) -> float:
-        """The largest p-value of s when one other system is left out of the curve as well."""
+        """Largest p-value of system s when any one other system is left out of the curve as well."""
         others = np.array([t for t in self.curve if t != s], dtype=np.intp)
         tested = np.full(len(others), s)
         p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, others))]
@@ -269,8 +274,8 @@ class _Search:
 
 
 def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
-    """(k,): probability of more than a distance (k,) from 0, either side, under mixtures of Student's t with standard
-    errors and weights (k, components)."""
+    """(k,): two-sided probability of a larger distance (k,) under mixtures of Student's t with standard errors and
+    weights (k, components)."""
     from scipy.special import stdtr
 
     tails = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
@@ -278,7 +283,7 @@ def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> 
 
 
 def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
-    """(k,): half-widths of the intervals of such mixtures around 0."""
+    """(k,): half-widths of the central intervals of such mixtures around 0."""
     from scipy.special import stdtrit
 
     quantile = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2)
@@ -291,32 +296,32 @@ def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float)
 
 
 def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats, Floats]:
-    """Distances (k,) of systems (k,) from curves through others (k, systems), and the standard error of a fair system
-    for each possible misfit of fair systems, with the posterior weight of that misfit: (k, misfits) each."""
+    """Distances (k,) of systems (k,) from curves through others (k, systems), with standard errors of a fair system for
+    each possible misfit, and the posterior weights of the misfits: (k, misfits) each."""
     rows, inside = np.arange(len(tested)), others.astype(np.float64)
     n = inside.sum(axis=1)
 
     def centred(values: Floats) -> Floats:
-        """(k, systems): values (systems,) around the mean of the others."""
+        """(k, systems): values (systems,) minus the mean of the others."""
         return np.asarray(values - (inside @ values / n)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:
-        """(k,): of one matrix (systems, systems) and vectors (k, systems)."""
+        """(k,): quadratic forms of a matrix (systems, systems) and vectors (k, systems)."""
         return np.asarray(((vectors @ matrix) * vectors).sum(axis=1))
 
     def dot(first: Floats, second: Floats) -> Floats:
         return np.asarray((first * second * inside).sum(axis=1))
 
     def inverse_of(values: Floats) -> Floats:
-        """1 / values, 0 where all other systems are level."""
+        """1 / values, 0 if all other systems have equal means."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
     x, y = centred(placement.human), centred(placement.metric)
-    # Powers of quality only bend the curve: what is straight in them belongs to the line.
+    # Powers of quality only bend the curve: their linear part belongs to the line.
     w = np.stack([centred(power) for power in placement.powers], axis=1)
     straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
     w = w - straight[..., np.newaxis] * x[:, np.newaxis]
-    # Human means scatter more than the systems do, by their error: without it the slope would be too flat.
+    # Human means vary more than the systems, because of their error; uncorrected, the slope would be too flat.
     human, shared, metric = (
         inside @ values.diagonal() - quadratic(values, inside) / n
         for values in (placement.hh, placement.hm, placement.mm)
@@ -325,7 +330,7 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     steep = dot(x, x) - spared
     slope = (dot(x, y) - shared * np.nan_to_num(ratio(spared, human))) * inverse_of(steep)
     sampling = np.maximum(metric - 2 * slope * shared + slope**2 * human, 0.0) / (n - 1)
-    # How far the powers may bend the curve is weighed against what the line leaves, which holds the misfit, too.
+    # The curvature is shrunk according to the residuals of the line, which include the misfit.
     line = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
     terms = np.concatenate([x[:, np.newaxis], w], axis=1)
     used = terms * inside[:, np.newaxis]
@@ -343,14 +348,14 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     parts = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
 
     def covariances(vectors: Floats) -> Floats:
-        """(k, m, m): sampling covariances of metric - slope x human, of vectors (k, m, systems)."""
+        """(k, m, m): sampling covariances of metric - slope x human, for vectors (k, m, systems)."""
         moved = np.einsum("kms,cst->kcmt", vectors, whole, optimize=True)
         return np.asarray(np.einsum("kc,kcmt,knt->kmn", parts, moved, vectors, optimize=True))
 
     doubt = np.einsum("ks,kps->kp", contrast, w)
     variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
     variance = variance + quadratic(placement.powers_covariance, doubt)
-    # Expected sum of squared residuals of the others from sampling alone, and from a misfit of variance 1.
+    # Expected sum of squared residuals of the others, from sampling alone, and from a misfit of variance 1.
     spent, noisy = inverse @ gram, inverse @ covariances(used)
     residual_freedom = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
     expected = sampling * (n - 1) - 2 * np.trace(noisy, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", noisy, spent)

@@ -1,4 +1,4 @@
-"""Placement: where humans and one metric place every system, with sampling covariances, from scores or verdicts."""
+"""Placement: position of every system by annotators and by one metric, with sampling covariances."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from custodes.stats.system_scores import blocks_of, common_items
 
 POWERS = (0.5, 0.2)
 """Prior standard deviations of the coefficients of the square and the cube of quality in the link, in normal scores of
-the metric where quality has a standard deviation of 1."""
+the metric, for quality with a standard deviation of 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where humans and one metric place every system.
+    """Position of every system by annotators and by one metric.
 
     `human` and `metric` (systems,), with sampling covariances `hh`, `hm`, `mm` (systems, systems). `powers` (powers,
-    systems): mean square and cube of the quality of each system. Their part of the link, as far as it was seen within
-    systems, is already taken off `metric`; their coefficients have errors of `powers_covariance` (powers, powers).
-    `spread`: standard deviation of outputs of one system. `units` (systems,): clusters behind each; `connected`
-    (systems,): joined to the others by common items; `met` (systems,): compared with all of these. `advantage`
-    (systems, systems): by how much the metric prefers the first of two, as a normal deviate; `steepness`: what one unit
-    of `metric` adds to it.
+    systems): mean square and cube of the quality of each system. Their effect through the link, as estimated within
+    systems, is already subtracted from `metric`; the coefficients have errors with `powers_covariance` (powers,
+    powers). `spread`: standard deviation of outputs of one system. `units` (systems,): clusters of each; `connected`
+    (systems,): whether common items connect it to the others; `met` (systems,): whether it was compared with all of
+    these. `advantage` (systems, systems): preference of the metric for the first of two, as a normal deviate;
+    `steepness`: its increase per unit of `metric`.
     """
 
     human: Floats
@@ -44,27 +44,28 @@ class Placement:
 
 
 def by_unit(influence: Floats, units: Ints) -> Floats:
-    """(items, systems) -> (units, systems)."""
+    """Sums over the items of each unit: (items, systems) -> (units, systems)."""
     return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
 
 
 def covariance(first: Floats, second: Floats) -> Floats:
-    """Of sums over units: influences (units, systems) -> (systems, systems)."""
+    """Covariance of sums over units: influences (units, systems) -> (systems, systems)."""
     n = int((first != 0).any(axis=1).sum())
     return np.asarray(first.T @ second * (n / max(n - 1, 1)))
 
 
 def units_behind(mask: Bools, units: Ints) -> Ints:
-    """(systems,): clusters in which each system was seen."""
+    """(systems,): number of clusters with an output of each system."""
     return np.asarray((unit_sums(mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
 
 
 def connected_systems(mask: Bools) -> Bools:
-    """(systems,): whether each belongs to the largest set of systems that common items (items, systems) join."""
+    """(systems,): whether each belongs to the largest set of systems that are connected by common items (items,
+    systems)."""
     return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
 
 
 def largest_block(joined: Bools, there: Bools) -> Bools:
-    """(systems,): whether each is there and in the largest set that is joined (systems, systems)."""
+    """(systems,): whether each is present and in the largest set connected by `joined` (systems, systems)."""
     part = blocks_of(joined)
     return np.asarray((part == np.bincount(part).argmax()) & there)

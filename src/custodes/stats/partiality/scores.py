@@ -15,19 +15,17 @@ _SLOPE = 3.0
 """Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""
 
 _RIDGE = 1e-6
-"""Relative ridge of the variance of moments: marks of two values make all powers of a rating one instrument."""
+"""Relative ridge of the variance of moments, for ratings with two values, whose powers are all the same instrument."""
 
 _TINY = 1e-12
-_SAME = 1e-9  # a scatter of differences that is rounding
+_SAME = 1e-9  # smaller variations of differences are rounding errors
 
 
 class ScoredPeople:
     """Human scores, beside which metrics are placed by their scores.
 
-    `persons` (annotators, items, systems), NaN where not rated; `units` (items,) the clusters. Human means are
-    standardised. The metric's scores are mapped by their ranks onto the distribution of the human means, so that
-    neither their unit nor an outlier matters, and the link of a metric that sees quality with noise is nearly straight.
-    What depends on the human ratings alone is computed once for consecutive metrics that scored the same outputs.
+    Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means, so that
+    neither their unit nor outliers matter, and the link of a noisy but fair metric is nearly straight.
     """
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
@@ -37,7 +35,7 @@ class ScoredPeople:
         self._side: HumanSide | None = None
 
     def placement(self, metric: Floats) -> Placement:
-        """Of a metric (items, systems), NaN where it has no score."""
+        """Placement of a metric (items, systems), NaN where it has no score."""
         from scipy.special import ndtri
 
         mask = self._rated & np.isfinite(metric)
@@ -56,7 +54,7 @@ class ScoredPeople:
         rate = _win_rates(scores, mask, n)
         squares = ratio((scores**2).T @ cells + cells.T @ scores**2 - 2 * scores.T @ scores, n)
         scatter = np.sqrt(np.maximum(squares - margin**2, 0.0))
-        # Copies differ by nothing, and a shift would move them by all.
+        # Equal systems do not differ, and a shift would move all their comparisons.
         usual = scatter[scatter > _SAME]
         scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)
         return Placement(
@@ -77,8 +75,8 @@ class ScoredPeople:
 
 
 def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
-    """(systems, systems): how often the first has the higher score of an item that both have, half for a tie; `n` of
-    these items."""
+    """(systems, systems): proportion of shared items on which the first has the higher score, half for a tie; `n` is
+    the number of these items."""
     won = np.empty(n.shape)
     for s, score in enumerate(scores.T):
         both, first = mask & mask[:, [s]], score[:, None]
@@ -88,9 +86,9 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
 
 def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
     """Coefficients (powers,) of the square and the cube of quality in the link to scores (items, systems) within items
-    and systems, and their posterior covariance; the prior alone where no output was rated twice.
+    and systems, and their posterior covariance; the prior alone if no output was rated twice.
 
-    Generalised method of moments with a normal prior, two steps; moments are summed by cluster.
+    Two-step generalised method of moments with a normal prior; moments are summed by cluster.
     """
     prior = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:

@@ -15,16 +15,16 @@ SPREAD = 0.55
 
 
 def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
-    """From verdicts (n,) of people and metric on what both judged: the `pair` of each, its item and its cluster; pairs
-    (pairs, 2) are positions of the two systems.
+    """Placement from verdicts (n,) of annotators and metric on the same comparisons, with their `pair`, item and
+    cluster; pairs (pairs, 2) are positions of the two systems.
 
-    Places are probits of mean win rates, on which the link is straight if outputs vary normally.
+    Positions are probits of mean win rates, for which the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri
 
     n_systems, n_units, first, second = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
-    # Every opponent counts the same, however often it was met: else who met the weak more often would look good.
+    # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
     number, won = _by(pair, None, len(pairs)), [_by(pair, signs, len(pairs)) for signs in (human, metric)]
     rate = np.nan_to_num(ratio(np.stack(won), number))
     opponents, comparisons = (
@@ -34,8 +34,8 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     margins = margins / np.maximum(opponents, 1)
     least = 0.5 / np.maximum(comparisons, 1)
     places = ndtri(np.clip((1 + margins) / 2, least, 1 - least))
-    steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # of the probit of a margin
-    # Of each cluster with something of a pair: by how much it moves the places of the two systems.
+    steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # derivative of the probit of a margin
+    # For each cluster and pair: the change of the positions of the two systems.
     cells, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
     cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
     a, b, count = first[cell_pair], second[cell_pair], _by(place, None, len(cells))
@@ -70,18 +70,18 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
 
 
 def _by(of: Ints, values: Any, n: int) -> Floats:
-    """Values, or how many there are, added up by their place (m,) of n."""
+    """Sums of values, or counts, by position (m,) of n."""
     return np.bincount(of, weights=values, minlength=n).astype(np.float64)
 
 
 def _covariance(first: Any, second: Any) -> Floats:
-    """Of sums over units: sparse influences (units, systems) -> (systems, systems)."""
+    """Covariance of sums over units: sparse influences (units, systems) -> (systems, systems)."""
     n = int((np.diff(first.indptr) > 0).sum())
     return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
 
 
 def _won(margin: Floats, number: Floats, pairs: Ints, n_systems: int) -> Floats:
-    """(systems, systems): how often the metric prefers the first; NaN where they never met."""
+    """(systems, systems): proportion of comparisons in which the metric prefers the first; NaN without any."""
     won = np.full((n_systems, n_systems), np.nan)
     least = 0.5 / np.maximum(number, 1)
     rate = np.where(number > 0, np.clip((1 + ratio(margin, number)) / 2, least, 1 - least), np.nan)

@@ -1,1 +1,1 @@
-"""Rates of labels: a judge's errors, corrected rates, agreement of labels, thresholds of scores, sample sizes."""
+"""Rates of labels: errors of a judge, corrected rates, agreement, thresholds of scores, sample sizes."""

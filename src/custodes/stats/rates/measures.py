@@ -12,7 +12,7 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.reliability import alpha, of_two
 
 Weighting = Literal["none", "linear", "quadratic"]
-"""How much of the disagreement of two ordered labels counts: all, by their distance, or by its square."""
+"""Weights of disagreements: equal, by distance of ordered labels, or by squared distance."""
 
 
 def accuracy(table: Floats) -> Floats:

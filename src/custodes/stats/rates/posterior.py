@@ -1,6 +1,6 @@
-"""The joint distribution of judge's and human labels, from a few human labels and many labels of a judge.
+"""Joint distribution of a judge's and human labels, from few human labels and many labels of the judge.
 
-Cells of a table (strata, labels): a stratum holds the outputs with one label of the judge (or with a score in one bin).
+Cells of a table (strata, labels): a stratum has the outputs with one label of the judge (or with scores in one bin).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from custodes.stats.clusters import influence
 from custodes.stats.ratios import ratio
 
 DRAWS = 8192
-"""Posterior draws: the Monte Carlo standard error of a bound's level is .002."""
+"""Posterior draws, for a Monte Carlo standard error of .002 of the level of a bound."""
 
 PRIOR = 0.5
 """Pseudo-count of each of two labels (Jeffreys' prior of a binomial proportion)."""
 
 Sampling = Literal["random", "by-judge", "by-label"]
-"""How the outputs with a human label were selected: at random, at random within the judge's labels, or a number of
+"""Selection of the outputs with a human label: at random, at random within the judge's labels, or a fixed number of
 each human label from elsewhere."""
 
 
@@ -90,10 +90,10 @@ def joint_posterior(
 
 
 def cell_prior(strata: int, labels: int) -> Floats:
-    """Pseudo-counts of cells: with k labels 2 / k in a stratum, half of them on equal labels of judge and annotator.
+    """Pseudo-counts of cells: with k labels 2 / k per stratum, half of them on equal labels of judge and annotator.
 
-    With two labels this is Jeffreys' prior in each stratum. A pseudo-count of .5 for each cell of more labels would
-    outweigh the human labels: with ten labels and 60 outputs, intervals of accuracy covered .48.
+    With two labels this is Jeffreys' prior in each stratum. With more labels, a pseudo-count of .5 for each cell would
+    outweigh the human labels: with ten labels and 60 outputs, intervals of accuracy had a coverage of .48.
 
     >>> cell_prior(2, 2).tolist(), cell_prior(4, 4)[0].round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.25, 0.083, 0.083, 0.083])
@@ -107,7 +107,7 @@ def cell_prior(strata: int, labels: int) -> Floats:
 def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     """Joint proportions without a prior: counts (..., strata, labels) and (..., strata) -> (..., strata, labels).
 
-    Without human labels in a stratum every label counts as equally probable there.
+    In a stratum without human labels, all labels are equally probable.
     """
     labelled, total = counts
     if sampling == "by-label":
@@ -129,7 +129,7 @@ def _by_label(labelled: Floats, total: Floats, rng: np.random.Generator, draws: 
     informative = true_positive > false_positive
     gain = np.where(informative, true_positive - false_positive, 1.0)
     prevalence = np.clip((judge_rate - false_positive) / gain, 0.0, 1.0)
-    # A judge that is no better than chance leaves the prevalence unknown.
+    # The prevalence is not identified by a judge that is no better than chance.
     return _joint(np.where(informative, prevalence, rng.random(draws)), false_positive, true_positive)
 
 
@@ -162,15 +162,15 @@ def output_influence(
     statistic : callable
         From counts (..., strata, labels) and (..., strata) to values (...).
     counts : LabelCounts
-        At which the influence is taken.
+        Counts at which the influence is taken.
     stratum : int array of shape (n,)
         Stratum of each output.
     labels : array of shape (n, labels)
         Human labels as proportions of annotators; a row of NaN: not labelled.
     weights : array of shape (n,)
-        What a labelled output counts in `counts.labelled`.
+        Weight of a labelled output in `counts.labelled`.
     totalled : array of shape (n,)
-        What an output counts in `counts.total`.
+        Weight of an output in `counts.total`.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def output_influence(
 
 
 def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
-    """Reorder draws of one estimate so that its correlation with those of another is as given (normal copula).
+    """Reorder draws of one estimate so that they have a given correlation with those of another (normal copula).
 
     Parameters
     ----------
@@ -223,8 +223,8 @@ def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np
 def two_sided_p(draws: Floats) -> Floats:
     """Two-sided posterior p-value of 'the value is 0' from draws (draws, ...).
 
-    It is below 1 - c where the central interval of level c leaves out 0. Where no draw lies beyond 0, it is at most
-    the tail of a normal distribution with the draws' mean and variance, so that it can be adjusted over many tests.
+    It is below 1 - c exactly if the central interval of level c excludes 0. If no draw lies beyond 0, it is at most the
+    tail of a normal distribution with the draws' mean and variance, so that it can be adjusted for many tests.
 
     >>> float(two_sided_p(np.repeat([-1.0, 1.0], 50)))
     1.0

@@ -12,23 +12,25 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import adjust
 
 FEWEST_OUTPUTS = 30
-"""Outputs of an annotator that the test needs, as published."""
+"""Fewest outputs of an annotator for the test, as published."""
 
 FEWEST_ANNOTATORS = 3
-"""Annotators that the test needs, as published."""
+"""Fewest annotators for the test, as published."""
 
 
 class Advantages(NamedTuple):
-    """Of each annotator and output, (annotators, n), NaN where they are not compared: `judge` is 1 where the judge is
-    at least as close to the other annotators as the annotator is, `annotator` 1 where the annotator is at least as
-    close as the judge."""
+    """Comparisons for each annotator and output, (annotators, n), NaN without one.
+
+    `judge` is 1 if the judge is at least as close to the other annotators as the annotator is, `annotator` 1 if the
+    annotator is at least as close as the judge.
+    """
 
     judge: Floats
     annotator: Floats
 
 
 def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantages:
-    """Who of judge and annotator is closer to the other annotators.
+    """Whether judge or annotator is closer to the other annotators.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     present = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
-        """Of values (annotators, n) to all annotators but that of the row."""
+        """Closeness of values (annotators, n) to all annotators except that of the row."""
         distance = (values[:, np.newaxis] - present) ** 2 if ordered else values[:, np.newaxis] != present
         counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
         mean = ratio((distance * counted).sum(axis=1), counted.sum(axis=1))
@@ -71,7 +73,7 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
 
 
 class Replacement(NamedTuple):
-    """Results for each annotator (annotators,), NaN where an annotator has too few outputs, and for the judge.
+    """Results for each annotator (annotators,), NaN for an annotator with too few outputs, and for the judge.
 
     Attributes
     ----------
@@ -122,10 +124,10 @@ def replacement(
     ordered : bool
         See `advantages`.
     epsilon : float
-        What a judge may be worse because it costs less: .2 beside experts, .15 beside trained annotators, .1 beside
-        crowd workers.
+        Margin by which a judge may be worse, since it costs less: .2 compared with experts, .15 with trained
+        annotators, .1 with crowd workers.
     units : int array of shape (n,)
-        Clusters; where no two outputs share one, this is the published test.
+        Clusters; if no two outputs share one, this is the published test.
     level : float, default .05
     fewest : int, default 30
 

@@ -1,4 +1,4 @@
-"""How many human labels an estimate needs, and how they are best allocated over the labels of a judge."""
+"""Number of human labels that an estimate needs, and their best allocation over the labels of a judge."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_po
 from custodes.stats.ratios import ratio
 
 DRAWS = 4096
-"""Posterior draws: the width of an interval is known to about 2 %."""
+"""Posterior draws, for a relative error of about 2 % of the width of an interval."""
 
 ASSUMED_LABELS = 2.0
-"""Weight, in human labels, of what is assumed about a stratum."""
+"""Weight of the assumed rate of a stratum, in human labels."""
 
 
 MOST = 1e12
 STEPS = 100
-"""Limit and steps of the search for the total number of labels."""
+"""Largest total number of labels, and steps of its search."""
 
 
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
@@ -56,9 +56,10 @@ def rate_shares(weights: Floats, rates: Floats) -> Floats:
 
 
 def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floats:
-    """The same for TPR (`positive`) or TNR of a judge with two labels, the second positive.
+    """Best proportions of labels by stratum for TPR (`positive`) or TNR of a judge with two labels, the second
+    positive.
 
-    By the derivative of the error rate by the rate of each stratum.
+    Uses the derivative of the error rate by the rate of each stratum.
 
     >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
     [0.1, 0.9]
@@ -75,7 +76,7 @@ def _shares(values: Floats) -> Floats:
 
 
 def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
-    """The posterior that `n` labels are expected to give.
+    """Expected posterior for `n` labels.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) ->
 
 
 def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
-    """The fewest labels for which a decreasing `size` is at most `largest`; None where `most` are not enough.
+    """Smallest number of labels for which a decreasing `size` is at most `largest`; None if `most` are not enough.
 
     >>> fewest_labels(lambda n: 1 / n, 0.1, most=50)
     10
@@ -106,7 +107,7 @@ def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) 
 
 
 def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least: int) -> Ints:
-    """How many outputs of each stratum to label next.
+    """Number of outputs of each stratum to label next.
 
     Parameters
     ----------
@@ -115,9 +116,9 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     labelled, available : int arrays of shape (strata,)
         Outputs with a human label, and without one.
     n : int
-        Labels to add; all where fewer are available.
+        Labels to add; all if fewer are available.
     least : int
-        Labels of each stratum, if it has as many outputs.
+        Fewest labels of each stratum, if it has as many outputs.
 
     Returns
     -------
@@ -134,7 +135,7 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     if not n:
         return np.zeros(len(share), dtype=np.int64)
     first = np.clip(least - labelled, 0, available)
-    if first.sum() >= n:  # not even the fewest of each stratum
+    if first.sum() >= n:  # not enough for the minimum of each stratum
         return _rounded(first * ratio(np.array(n), first.sum()), n)
 
     def added(total: float) -> Floats:
@@ -148,13 +149,13 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
         low, high = (middle, high) if added(middle).sum() < n else (low, middle)
     values = added(high)
     rest = n - values.sum()
-    if rest > 0.5:  # strata that need none
+    if rest > 0.5:  # strata that need no labels
         values += (available - values) * rest / (available - values).sum()
     return _rounded(values, n)
 
 
 def _rounded(values: Floats, n: int) -> Ints:
-    """Whole numbers with the sum n, the largest remainders rounded up."""
+    """Integers with sum n, with the largest remainders rounded up."""
     whole = np.floor(values + 1e-9).astype(np.int64)
     order = np.argsort(-(values - whole), kind="stable")
     whole[order[: max(0, n - int(whole.sum()))]] += 1

@@ -1,4 +1,4 @@
-"""Scores of a judge against binary human labels: ROC curve, area under it, thresholds, calibration, strata."""
+"""Scores of a judge against binary human labels: ROC curve, AUC, thresholds, calibration, strata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.stats.ranks import mid_ranks
 from custodes.stats.ratios import ratio
 
 FEWEST_IN_BIN = 25
-"""Human labels of a stratum of scores: with 10, intervals covered .86 at a rate of .1."""
+"""Human labels per stratum of scores; with 10, the coverage of intervals was .86 at a rate of .1."""
 
 MOST_BINS = 5
 
@@ -29,8 +29,8 @@ class Area(NamedTuple):
 
 
 class Roc(NamedTuple):
-    """`threshold` (k,), highest first, with the rates of outputs that reach it among positive labels (`tpr`) and
-    negative ones (`fpr`)."""
+    """ROC curve: thresholds (k,), highest first, with the proportion of positive outputs (`tpr`) and of negative
+    outputs (`fpr`) whose score reaches the threshold."""
 
     threshold: Floats
     tpr: Floats
@@ -38,7 +38,8 @@ class Roc(NamedTuple):
 
 
 def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
-    """Probability that a positive output has the higher score, ties by half, with an interval on the logit scale.
+    """Probability that a positive output has a higher score than a negative one (ties count half), with an interval on
+    the logit scale.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     Returns
     -------
     Area
-        NaN with one label only. Where the scores separate the labels the lower bound is that of as many outputs of the
+        NaN with one label only. If the scores separate the labels, the lower bound is that of as many outputs of the
         rarer label without an error (rule of three).
 
     Examples
@@ -72,7 +73,7 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
         _ranks_within(scores, positive),
         _ranks_within(scores, ~positive),
     )
-    # share of the other label that an output beats
+    # proportion of outputs of the other label with a lower score
     beaten = np.where(positive, (placement - within) / n_negative, 1 - (placement - within) / n_positive)
     value = float(beaten[positive].mean())
     influence = (beaten - value) / np.where(positive, n_positive, n_negative)
@@ -89,14 +90,14 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
 
 
 def _ranks_within(scores: Floats, chosen: Bools) -> Floats:
-    """Mid-ranks from 0 among the chosen outputs, 0 elsewhere."""
+    """Mid-ranks from 0 among the chosen outputs, 0 for others."""
     ranks = np.zeros(len(scores))
     ranks[chosen] = mid_ranks(scores[chosen][np.newaxis])[0] - 1
     return ranks
 
 
 def roc(scores: Floats, positive: Bools) -> Roc:
-    """ROC curve: an output is positive by the judge where its score reaches the threshold.
+    """ROC curve: the judge's label is positive if the score reaches the threshold.
 
     >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
     [0.5, 0.5, 1.0, 1.0]
@@ -113,14 +114,14 @@ def roc(scores: Floats, positive: Bools) -> Roc:
 
 
 class ThresholdTarget(NamedTuple):
-    """What a threshold aims at: `youden` (the largest TPR + TNR), or a least TPR or TNR at the best other rate."""
+    """Target of a threshold: `youden` (the largest TPR + TNR), or a minimum TPR or TNR with the best other rate."""
 
     rate: str
     least: float
 
     @classmethod
     def parse(cls, text: str) -> ThresholdTarget:
-        """From text.
+        """Parse from text.
 
         >>> ThresholdTarget.parse("tpr>=0.9")
         ThresholdTarget(rate='tpr', least=0.9)
@@ -133,7 +134,7 @@ class ThresholdTarget(NamedTuple):
         return cls(match[1], float(match[2]))
 
     def threshold(self, scores: Floats, positive: Bools) -> float:
-        """The threshold on these outputs; NaN with one label only."""
+        """The threshold for these outputs; NaN with one label only."""
         curve = roc(scores, positive)
         if not len(curve.tpr) or np.isnan(curve.tpr[0]) or np.isnan(curve.fpr[0]):
             return np.nan
@@ -152,7 +153,7 @@ class ThresholdTarget(NamedTuple):
 def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
     """The judge's label of each output (1.0 or 0.0) by the threshold of the other folds: (n,) -> (n,).
 
-    The rates of these labels are honest estimates for the threshold chosen on all outputs.
+    The rates of these labels are not biased by the selection of the threshold.
     """
     labels = np.full(len(scores), np.nan)
     for k in np.unique(fold):
@@ -163,7 +164,7 @@ def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget
 
 
 def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
-    """Strata of equal size by the judge's scores, few enough that each has about 25 human labels: (n,) -> (n,).
+    """Strata of equal size by the judge's scores, with about 25 human labels each: (n,) -> (n,).
 
     >>> score_strata(np.arange(6.0), n_labelled=75).tolist()
     [0, 0, 1, 1, 2, 2]

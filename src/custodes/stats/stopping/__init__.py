@@ -1,1 +1,1 @@
-"""When to stop asking people: rules, repeated looks, replays of the protocol, power."""
+"""Sequential annotation: stopping rules, interim analyses, replay of the protocol, power."""

@@ -1,4 +1,4 @@
-"""Which annotation comes next: a random order of items for every pair, and rounds within a budget."""
+"""Allocation of annotations: a random order of items for every pair, and rounds within a budget."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimator import Counts
 
 KINDS = 12
-"""What one annotation can add: three human preferences times the metric's win, tie, loss or silence."""
+"""Kinds of annotations: three human preferences times four of the metric (win, tie, loss or none)."""
 
 
 def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator) -> Ints:
-    """A fresh random order of items for every pair, those that cannot be annotated last: (pairs, items) -> same shape.
+    """A new random order of items for every pair, with items that cannot be annotated last: (pairs, items) -> same
+    shape.
 
-    Items that share a cluster, `units` (items,), take turns: none is annotated before every cluster had as many, since
-    annotations of one document say less. Pairs that share their items are measurably worse: their errors then fall
-    together.
+    Clusters of items, `units` (items,), take turns, since annotations of one document carry less information. Each pair
+    has its own order: with a common order of items, errors of pairs would be correlated, which is measurably worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
@@ -37,10 +37,10 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
 
 
 def granted(requested: Ints, left: NDArray[Any]) -> Ints:
-    """How many annotations a budget allows: wanted (..., pairs), left (...) -> (..., pairs).
+    """Number of annotations that a budget allows: requested (..., pairs), left (...) -> (..., pairs).
 
-    All that is wanted, or where the budget is short the same number for every pair that wants some, the first ones one
-    more.
+    All that are requested; if the budget is too small, the same number for every requesting pair, and one more for the
+    first ones.
 
     >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
@@ -55,7 +55,7 @@ def granted(requested: Ints, left: NDArray[Any]) -> Ints:
 
 
 def evenly(total: NDArray[Any], available: Ints) -> Ints:
-    """The same number for every pair, as far as it has so many: total (...), available (..., pairs) -> (..., pairs).
+    """The same number for every pair, as far as available: total (...), available (..., pairs) -> (..., pairs).
 
     >>> evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
@@ -82,7 +82,8 @@ def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArr
 
 
 def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
-    """How many of each kind lie between two places of an order: kinds (..., items), (...), (...) -> (..., 12).
+    """Number of annotations of each kind between two positions of an order: kinds (..., items), (...), (...) -> (...,
+    12).
 
     >>> counted(np.array([0, 0, 5]), np.array(1), np.array(3)).nonzero()[0].tolist()
     [0, 5]
@@ -95,14 +96,14 @@ def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
 
 
 def outcome_of(signs: NDArray[np.int8]) -> Ints:
-    """(..., items) -> (..., 3) wins, ties, losses."""
+    """Wins, ties and losses: (..., items) -> (..., 3)."""
     return np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
 
 
 def tables(counts: Ints, metric: Ints) -> Counts:
-    """What an estimator reads once some items are annotated.
+    """Counts for an estimator, after annotating some items.
 
-    `counts` (..., 12) of annotations by kind, `metric` (..., 3) the metric's own over all items.
+    `counts` (..., 12) are annotations by kind, `metric` (..., 3) the metric's outcomes over all items.
 
     >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
     >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()

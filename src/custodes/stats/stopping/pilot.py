@@ -1,4 +1,4 @@
-"""What a pilot leaves possible: shares of wins, ties and losses of every pair, learned from all pairs together."""
+"""Posterior of the outcome proportions of every pair from a pilot study, with partial pooling over pairs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
-_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of systems and of pairs, in logits
-_TAIL = 2.0  # degrees of freedom of the systems' t distribution: one may lie far from all others
-_LIKELY = 0.3  # mean of the spread of pairs: systems explain most of what pairs do
+_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # grid of standard deviations of systems and of pairs, in logits
+_TAIL = 2.0  # degrees of freedom of the t distribution of systems, which allows outliers
+_LIKELY = 0.3  # prior mean of the standard deviation of pairs: systems explain most of the differences
 _STEPS = 50
-_LONGEST = 2.0  # step of Newton's method, in logits
+_LONGEST = 2.0  # largest step of Newton's method, in logits
 _NEAR = 1e-6
-_WIDE = 3.0  # of the mean chance of a difference, which nothing else bounds
+_WIDE = 3.0  # prior standard deviation of the mean logit of no tie
 
 _WIDER = 1.2
 _WIDER_SHARED = 0.4
 """Constants of `share_interval`. `python -m tests.real.calibrate_forecast` fits them on replayed pilots of all real
-sets, and judges each set with the constants that the other sets give."""
+data sets, and evaluates each data set with the constants from the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot:
-    """What people answered, a row each: `pair` (n,) of the `systems` (pairs, 2), `unit` (n,) the cluster of its item,
+    """Annotations of a pilot, a row each: `pair` (n,) of the `systems` (pairs, 2), `unit` (n,) the cluster of its item,
     `sign` (n,) 1, 0, -1."""
 
     pair: Ints
@@ -46,13 +46,13 @@ class Pilot:
 
 
 def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of every pair's shares of wins, ties and losses: (draws, pairs, 3).
+    """Posterior draws of every pair's proportions of wins, ties and losses: (draws, pairs, 3).
 
-    Two logistic models. Of the annotations without a tie the first system wins with the logit s_a - s_b + a deviation
-    of the pair; one is no tie with the logit m + u_a + u_b + a deviation of the pair. Systems follow a t distribution,
-    as one may be far from all others, deviations a normal one. The data choose the spreads on a grid; before, those of
-    pairs are likelier the smaller they are. So ten annotations of a pair borrow from those of all others. Where pairs
-    share their items or documents they err together, and all count for less.
+    Two logistic models. Among annotations without a tie, the first system wins with the logit s_a - s_b + a deviation
+    of the pair; an annotation is not a tie with the logit m + u_a + u_b + a deviation of the pair. Systems have a t
+    distribution, which allows outliers, deviations a normal one. Their standard deviations are estimated on a grid; the
+    prior for those of pairs favours small values. So a pair with ten annotations borrows strength from all others. If
+    pairs share items or documents, their errors are correlated, and all annotations get less weight.
 
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
@@ -72,8 +72,8 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
 
 
 def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
-    """Whole studies of `items` that begin with the pilot's own answers, in any order, and go on by drawn shares: counts
-    (pairs, 3), shares (draws, pairs, 3).
+    """Simulated studies of `items` that contain the pilot's annotations, in any order, and continue with the drawn
+    proportions: counts (pairs, 3), shares (draws, pairs, 3).
 
     >>> result = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
     >>> result.kinds.tolist()
@@ -101,7 +101,7 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
 
 
 def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
-    """So many answers by shares (..., 3): (..., items) of 0, 1, 2.
+    """Random outcomes with proportions (..., 3): (..., items) of 0, 1, 2.
 
     >>> drawn_kinds(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 2, np.random.default_rng(0)).tolist()
     [[1, 1], [2, 2]]
@@ -114,8 +114,8 @@ def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
-    """What a protocol with people alone would take and get right on each of some studies, (draws,) each: the share of
-    the annotations, mean over pairs, and the share of pairs decided as all annotations decide them.
+    """Result of a protocol with annotators alone in simulated studies, (draws,) each: the proportion of annotations
+    used, mean over pairs, and the proportion of pairs decided as with all annotations.
 
     Source: ours; the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986, by simulation.
     """
@@ -127,7 +127,7 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
 
 
 def shared_items(pilot: Pilot) -> float:
-    """Mean proportion of the items of a pair that another pair has, too: 0 for one pair, 1 if all have the same items.
+    """Mean proportion of the items of a pair that another pair also has: 0 for one pair, 1 if all have the same items.
 
     >>> pair, unit = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
     >>> shared_items(Pilot(pair=pair, unit=unit, sign=np.ones(4, dtype=np.int8), systems=np.array([[0, 1], [0, 2]])))
@@ -141,11 +141,11 @@ def shared_items(pilot: Pilot) -> float:
 
 
 def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple[float, float]:
-    """Interval for the share of annotations of which `shares` (draws,) are drawn.
+    """Interval of the proportion of annotations used, from `shares` (draws,).
 
-    The shortest interval that holds `confidence` of the draws, widened about its middle. Pairs err together where they
-    share items (`shared`, of `shared_items`), which the draws do not fully contain; so the squared factor is linear in
-    `shared`. The interval holds the mean of the draws.
+    The shortest interval that contains `confidence` of the draws, widened around its centre. Errors of pairs that share
+    items are correlated (`shared`, from `shared_items`), which the draws do not fully include; so the squared factor is
+    linear in `shared`. The interval contains the mean of the draws.
 
     >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
     >>> round((high - low) / 0.9, 3) == _WIDER
@@ -160,8 +160,8 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 
 
 def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
-    """Middle and half width of the shortest interval that holds `confidence` of the values (n,); of several the middle
-    one.
+    """Centre and half-width of the shortest interval that contains `confidence` of the values (n,); the central one if
+    there are several.
 
     >>> shortest(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
     (5.0, 1.0)
@@ -178,8 +178,9 @@ def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
 
 
 class _Mode(NamedTuple):
-    """The mode of effects of columns (columns,) and deviations of rows (rows,): the precision of the columns with the
-    rows integrated out, and of each row given the columns with how it follows them; the log marginal likelihood."""
+    """Mode of effects of columns (columns,) and deviations of rows (rows,), with the precision of columns (rows
+    integrated out), of each row given the columns, and the dependence of rows on columns; and the log marginal
+    likelihood."""
 
     column: Floats
     row: Floats
@@ -191,23 +192,23 @@ class _Mode(NamedTuple):
 
 @dataclass(frozen=True)
 class _Design:
-    """A sparse matrix of rows of `columns` (rows, width) with the same `values` (width,) in every row."""
+    """A sparse matrix with nonzeros in `columns` (rows, width), the same `values` (width,) in every row."""
 
     columns: Ints
     values: Floats
     n_columns: int
 
     def of(self, effects: Floats) -> Floats:
-        """The product with effects of the columns: (columns, ...) -> (rows, ...)."""
+        """Product with effects of the columns: (columns, ...) -> (rows, ...)."""
         return np.asarray(np.tensordot(self.values, effects[self.columns], axes=(0, 1)), dtype=np.float64)
 
     def sums(self, rows: Floats) -> Floats:
-        """The product of the transposed matrix with (rows,): (columns,)."""
+        """Product of the transposed matrix with (rows,): (columns,)."""
         totals = np.bincount(self.columns.ravel(), np.outer(rows, self.values).ravel(), self.n_columns)
         return np.asarray(totals, dtype=np.float64)
 
     def gram(self, weight: Floats) -> Floats:
-        """(columns, columns): products of two columns, weighted by row (rows,)."""
+        """(columns, columns): cross-products of columns, weighted by row (rows,)."""
         n, products = self.n_columns, np.outer(self.values, self.values).ravel()
         cells = n * self.columns[:, :, np.newaxis] + self.columns[:, np.newaxis]
         totals = np.bincount(cells.ravel(), np.outer(weight, products).ravel(), n * n)
@@ -217,8 +218,8 @@ class _Design:
 def _logits(
     pilot: Pilot, hits: Bools, among: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the logits (draws, pairs) of `hits` among some annotations, (n,) each: effects of two systems,
-    deviations of pairs, and a mean where the effects are not a `difference`."""
+    """Draws of the logits (draws, pairs) of `hits` among annotations, (n,) each: effects of two systems, deviations of
+    pairs, and a mean unless the effects are a `difference`."""
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
     sign, width = (-1, 2) if difference else (1, 3)
     columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :width]
@@ -239,8 +240,8 @@ def _logits(
 
 
 def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
-    """How many times the variance of what is said of systems is that of independent annotations, at least 1: of each
-    annotation (n,) its two systems (n, 2), the cluster of its item, and the error."""
+    """Variance inflation of system effects relative to independent annotations, at least 1, given for each annotation
+    (n,) its two systems (n, 2), the cluster of its item, and the error."""
     cells = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, place = np.unique(cells, return_inverse=True)
     joint = np.bincount(place, np.concatenate([error, sign * error]))
@@ -249,7 +250,7 @@ def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
 
 
 def _mode(hits: Floats, n: Floats, design: _Design, of_column: Floats, of_row: float) -> _Mode:
-    """By Newton's method; the deviations, one a row, are eliminated, so a step costs no more than the columns do."""
+    """Mode by Newton's method; deviations of rows are eliminated, so a step costs no more than the columns do."""
     column, row = np.zeros(len(of_column)), np.zeros(len(n))
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-(design.of(column) + row)))
@@ -275,7 +276,7 @@ def _mode(hits: Floats, n: Floats, design: _Design, of_column: Floats, of_row: f
 
 
 def _drawn(mode: _Mode, design: _Design, draws: int, rng: np.random.Generator) -> Floats:
-    """Logits (draws, rows)."""
+    """Draws of the logits (draws, rows)."""
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(mode.column_precision).T
     noise = design.of(np.linalg.solve(root, rng.standard_normal((len(root), draws))))

@@ -1,4 +1,4 @@
-"""What a number of annotations of one pair can be expected to show: exact power, interval width, a metric's help."""
+"""Expected results of annotations of one pair: exact power, interval width, and the benefit of a metric."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _SIGNS = np.array([1.0, 0.0, -1.0])
 
 
 def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
-    """Chances that n annotations decide for the first and for the second system: shares (k, 3), n (k,) -> (k,), (k,).
+    """Probabilities that n annotations decide for the first and for the second system: shares (k, 3), n (k,) -> (k,),
+    (k,).
 
-    Exact for the rule theta > 1 - gamma/2 or theta < gamma/2 with one look: the untied annotations are binomial, and so
-    are the wins among them; for each number of them the rule has a smallest number of wins.
+    Exact for the rule theta > 1 - gamma/2 or theta < gamma/2 with a single analysis: the number of annotations without
+    a tie is binomial, and so are the wins among them; for each such number the rule requires a minimum number of wins.
 
     >>> first, second = human_power(np.array([[0.7, 0.0, 0.3]]), np.array([50]), gamma=0.05)
     >>> first.round(2).tolist(), second.round(4).tolist()
@@ -33,7 +34,7 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
 
 def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[Any]) -> Floats:
-    """The same (2, k), given how many wins among so many `untied` annotations decide."""
+    """Both probabilities (2, k), given the number of wins required among the `untied` annotations."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
     size, ties = n[:, np.newaxis], shares[:, 1:2]
@@ -54,9 +55,9 @@ def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[
 
 
 def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
-    """The smallest number of wins that decides, for each number of untied annotations; one more than all: none does."""
+    """Smallest number of wins that decides, for each number of untied annotations; one more than all if none does."""
     least, most = np.zeros_like(untied), untied + 1
-    while (least < most).any():  # halved: more wins decide wherever fewer do
+    while (least < most).any():  # bisection: if some number of wins decides, so do larger ones
         wins = (least + most) // 2
         enough = human_theta(wins, np.maximum(untied - wins, 0)) > 1 - gamma / 2
         least, most = np.where((least < most) & ~enough, wins + 1, least), np.where(enough, wins, most)
@@ -64,9 +65,9 @@ def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[n
 
 
 def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
-    """Width of the interval of the win-loss margin at 1 - gamma after n annotations: shares (..., 3), n (...) -> (...).
+    """Width of the interval of the margin at 1 - gamma after n annotations: shares (..., 3), n (...) -> (...).
 
-    Normal, with the posterior's n + 4 instead of n, so that it is finite without annotations.
+    Normal approximation, with the posterior's n + 4 instead of n, so that it is finite without annotations.
 
     >>> margin_width(np.array([0.4, 0.2, 0.4]), np.array(96), gamma=0.05).round(3).item()
     0.351
@@ -81,7 +82,7 @@ def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:
-    """Correlation of a metric's preferences with people's: shares (..., 3), channel (3, 3) [human, metric] -> (...).
+    """Correlation of metric and human preferences: shares (..., 3), channel (3, 3) [human, metric] -> (...).
 
     `channel` rows sum to 1. 0 where either never varies.
 

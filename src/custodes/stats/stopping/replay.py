@@ -1,4 +1,4 @@
-"""The annotation protocol played again on answers that are all known: many replications at once."""
+"""Replay of the annotation protocol on known answers, for many replications at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from custodes.stats.stopping.rules import Rule, rule_on
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What people would say, in the order they are asked.
+    """Human and metric preferences in the order of annotation.
 
-    `kinds` (replications, pairs, items) as in `allocation.annotation_kinds`; `available` (replications, pairs), how
-    many of them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items
-    are annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where
-    they are `clustered`.
+    `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs): their number;
+    `metric` (replications, pairs, 3): outcomes of the metric over all items; `items`: the items annotated once each
+    pair has this many annotations (replications, pairs), for estimators that need items, and for all if they are
+    `clustered`.
     """
 
     kinds: NDArray[np.int8]
@@ -34,9 +34,9 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """Where each replication ended: `n` and `decision` (replications, pairs).
+    """Final state of each replication: `n` and `decision` (replications, pairs).
 
-    By round (rounds, replications): `annotations` in all, shares of pairs that are `decided` and whose decision then is
+    By round (rounds, replications): total `annotations`, proportions of pairs that are `decided` and whose decision is
     `correct`, mean `kld` in nats against the reference.
     """
 
@@ -49,9 +49,9 @@ class Replayed:
 
 
 def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> Replayed:
-    """Algorithm 2: every round annotates all open pairs up to the next look, judges them, closes what is settled.
+    """Algorithm 2: every round annotates all undecided pairs up to the next interim analysis, analyses and closes them.
 
-    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome shares to compare with.
+    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome proportions to compare with.
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
@@ -78,10 +78,10 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
 
 
 def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
-    """Decisions without looking before the end: every pair gets the same number of annotations, `total` (replications,)
-    in all, in the same orders, and is judged once at the level of the rule: (replications, pairs).
+    """Decisions of a fixed design: every pair gets the same number of annotations, `total` (replications,) in all, in
+    the same orders, and is analysed once at the level of the rule: (replications, pairs).
 
-    Source: ours; the design that a sequential one is to be compared with.
+    Source: ours; the reference design for a sequential one.
     """
     from scipy.special import ndtri
 
@@ -97,7 +97,7 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
 def _judge(
     answers: Answers, rule: Rule, counts: Ints, n: Ints, *, look: int, last: Ints, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """What `rule_on` says of those judged, of `counts` (replications, pairs, 12) in the first `n` of each order."""
+    """Results of `rule_on` for some pairs, from `counts` (replications, pairs, 12) of the first `n` of each order."""
     needed = rule.estimator.needs_items or answers.clustered
     items = answers.items(n) if answers.items and needed else None
     counted_tables = tables(counts[judged], answers.metric[judged])

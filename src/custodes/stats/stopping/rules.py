@@ -1,4 +1,4 @@
-"""A stopping rule: an estimator, the looks and their bounds, and what closes a pair."""
+"""A stopping rule: an estimator, interim analyses with their boundary, and criteria for closing a pair."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from custodes.stats.stopping.sequential import predictive_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How one pair is judged at each look.
+    """The analysis of a pair at each interim analysis.
 
-    `looks`: annotations of a pair at each look, increasing. `bounds`: the |z| that each look requires; theta decides
-    where it is beyond the normal probability of that. `futility`: also close a pair whose probability of being decided
-    by the last look is smaller. `seed` of the draws of an estimator. `budget`: the largest number of annotations of all
-    pairs.
+    `looks`: annotations of a pair at each interim analysis, increasing. `bounds`: the |z| that each requires; theta
+    decides if it is beyond the corresponding normal probability. `futility`: also close a pair with a smaller
+    probability of being decided by the last analysis. `seed` of the random numbers of an estimator. `budget`: the
+    largest number of annotations of all pairs.
     """
 
     estimator: Estimator
@@ -36,17 +36,17 @@ class Rule:
 def rule_on(
     rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Judge tables at a look: decisions 1, 0 or -1, whether more annotations are needed, and outcome shares (..., 3),
-    NaN for estimators of the margin alone.
+    """Analyse tables: decisions 1, 0 or -1, whether more annotations are needed, and outcome proportions (..., 3), NaN
+    for estimators of the margin alone.
 
-    `last` (...) is how many annotations each will have at its last look. `items`: all annotations, for estimators that
-    need items, and which of their pairs are `judged`; for others, where items share clusters, they give the design
-    effect.
+    `last` (...): number of annotations of each table at its last interim analysis. `items`: all annotations, for
+    estimators that need items, with a mask of the pairs to analyse (`judged`); for others, they give the design effect
+    if items share clusters.
     """
     from scipy.special import ndtr
 
     tail = float(ndtr(-rule.bounds[look]))
-    # As precise as the decision needs, and without an interval: a replay judges many tables.
+    # Only as precise as the decision needs, and without intervals: a replay analyses many tables.
     gamma = 2 * tail if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
     human, effect, estimate = _estimated(rule, counts, items, judged, confidence=confidence, gamma=gamma)
@@ -60,9 +60,12 @@ def rule_on(
 
 
 class LookEstimates(NamedTuple):
-    """Estimates of tables (...) at a look. `low` and `high` hold the margin at all looks together, and exclude a tie
-    where the look decides; with the boundary 'none' they hold it at one look. `score` and its `error`: margin and
-    standard error that an estimate after the last look starts from (see `stagewise`)."""
+    """Estimates for tables (...) at an interim analysis.
+
+    `low` and `high` bound the margin simultaneously over all interim analyses, and exclude 0 if the analysis decides;
+    with the boundary 'none' they hold for a single analysis. `score` and its `error`: margin and standard error for the
+    estimate after the last analysis (see `stagewise`).
+    """
 
     theta: Floats
     margin: Floats
@@ -75,10 +78,11 @@ class LookEstimates(NamedTuple):
 def estimates_on(
     rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> LookEstimates:
-    """Estimates that go with a decision, arguments as of `rule_on`.
+    """Estimates that correspond to the decisions, with arguments as in `rule_on`.
 
     Margin and score of human annotations alone are their mean preference, which the interval contains; the error is
-    that of the score if losses are as likely as wins. Of other estimators they are margin and standard error.
+    that of the score under equal probabilities of wins and losses. For other estimators they are margin and standard
+    error.
 
     Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
     """
@@ -104,9 +108,9 @@ def _estimated(
     confidence: float | None,
     gamma: float,
 ) -> tuple[NDArray[Any], Floats | float, Estimate]:
-    """Human outcomes of the tables that are judged, divided by the design effect where items share clusters, the design
-    effect, and the estimates, from all items where the estimator needs them."""
-    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
+    """Human outcomes of the analysed tables divided by the design effect (if items share clusters), the design effect,
+    and the estimates, from all items if the estimator needs them."""
+    # The same seed for all analyses: estimates depend on their own table only, not on other tables.
     options: dict[str, Any] = {"confidence": confidence, "gamma": gamma, "rng": np.random.default_rng(rule.seed)}
     effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:

@@ -1,5 +1,5 @@
-"""Sequential tests: group-sequential boundaries, the estimate after the last look, the probability that a decision is
-still to come, and Wald's test."""
+"""Sequential tests: group-sequential boundaries, estimates after the last analysis, predictive probability of a
+decision, and Wald's test."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, legendre, require
 
-_NODES = 32  # Gauss-Legendre nodes at least
-_NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
-_REACH = 12.0  # standard errors around the fixed-sample estimate that hold every root
+_NODES = 32  # fewest Gauss-Legendre nodes
+_NODES_A_SD = 2  # additional nodes per standard deviation of a step that fits between the bounds
+_REACH = 12.0  # search range, in standard errors around the fixed-sample estimate
 
 
 Shape = Callable[[Floats], Floats]
@@ -24,15 +24,16 @@ BOUNDARIES: dict[str, Shape | None] = {
     "pocock": np.ones_like,
     "obrien-fleming": lambda share: 1 / np.sqrt(share),
 }
-"""Boundary to the |z| that looks ask relative to each other, from their shares of the last look's information; None:
-each decides as if it were the only one. The first is the default."""
+"""Shape of boundaries: relative |z| required by interim analyses, as a function of their fractions of the final
+information; None: each analysis keeps the level alone. The first is the default."""
 
 
 def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Shape | None, level: float) -> Floats:
-    """Critical |z| at each look, so that without a difference the chance of ever crossing is `level`: (looks,) -> same.
+    """Critical |z| at each analysis, such that without a difference the probability of ever crossing is `level`:
+    (looks,) -> same.
 
-    `information` is what each look knows in any unit (number of annotations), increasing. Without a `shape` each
-    look keeps the level by itself.
+    `information` at each analysis in any unit (number of annotations), increasing. Without a `shape` each analysis
+    alone has the level.
 
     >>> group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
     [2.289, 2.289, 2.289]
@@ -47,7 +48,7 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     require(share.ndim == 1 and (np.diff(share, prepend=0.0) > 0).all(), "information: (looks,), increasing from 0")
     require(0 < level < 1, f"level={level} is not allowed; give a number between 0 and 1")
     share = share / share[-1]
-    # Not less than a single look, not more than as many independent looks.
+    # At least that of a single analysis, at most that of equally many independent ones.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
     if shape is None or len(share) == 1:
         return np.full(len(share), least)
@@ -57,7 +58,7 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
 
 def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
-    """Where a monotone condition that holds at `low` and not at `high` ends, (...) each, by halving; `high` where it
+    """Bisection: where a monotone condition that is true at `low` and false at `high` changes, (...) each; `high` if it
     never does.
 
     >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
@@ -71,9 +72,10 @@ def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int 
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
-    """Chance that |z| exceeds its bound at one look or more, under no difference: (looks,), (looks,) -> float.
+    """Probability that |z| exceeds its bound in at least one analysis, without a difference: (looks,), (looks,) ->
+    float.
 
-    The density of the score, cut off at each bound, is carried from look to look by Gauss-Legendre quadrature.
+    The density of the score, truncated at each bound, is propagated between analyses by Gauss-Legendre quadrature.
 
     >>> round(crossing_probability(np.array([1.96, 1.96]), np.array([1.0, 2.0])), 3)
     0.083
@@ -84,18 +86,18 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
 
 
 class Path(NamedTuple):
-    """Scores that were within the bounds at every look but the last: by look the `place` of nodes and their `mass`
-    under no difference. `edges` (looks - 1,) of the score, `information` (looks,)."""
+    """Scores within the bounds at all analyses but the last: by analysis the `place` of nodes and their `mass` without
+    a difference. `edges` (looks - 1,) of the score, `information` (looks,)."""
 
     inside: list[tuple[Floats, Floats]]
     edges: Floats
     information: Floats
 
     def larger(self, drift: Floats, score: Floats) -> Floats:
-        """Probability of being stopped above before the last look, or of a last score of `score` or more, (m,) each.
+        """Probability of stopping above before the last analysis, or of a last score of at least `score`, (m,) each.
 
-        The score is sufficient for the drift: with it a mass at x is exp(drift x - drift^2 information / 2) times as
-        much as without, so the path is carried once, whatever the drift.
+        The score is sufficient for the drift: with a drift, the mass at x is exp(drift x - drift^2 information / 2)
+        times that without, so the path is computed only once.
         """
         from scipy.special import ndtr
 
@@ -110,15 +112,15 @@ class Path(NamedTuple):
 
 
 def paths(bounds: Floats, information: Floats) -> Path:
-    """The path up to the last of some looks: (looks,) |z| that each asks, of which the last has no part, and (looks,)
-    information."""
+    """The path up to the last of some analyses: |z| bounds (looks,), of which the last is not used, and information
+    (looks,)."""
     information = np.asarray(information, dtype=np.float64)
     inside = _carried(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
     return Path(inside, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
 
 
 def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
-    """By look: nodes of the score within the bounds of it and of all looks before, and their mass."""
+    """By analysis: nodes of the score within the bounds of it and of all earlier ones, and their mass."""
     steps = np.sqrt(np.diff(information, prepend=0.0))
     edges = bounds * np.sqrt(information)
     widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
@@ -134,8 +136,8 @@ def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]
 
 
 class Stagewise(NamedTuple):
-    """After the last look, (pairs,) each: the median-unbiased `margin`, its interval `low` to `high`, and the two-sided
-    p-value of "no difference"; NaN where there is no standard error."""
+    """Estimates after the last analysis, (pairs,) each: the median-unbiased `margin`, its interval `low` to `high`, and
+    the two-sided p-value of "no difference"; NaN without a standard error."""
 
     margin: Floats
     low: Floats
@@ -144,13 +146,14 @@ class Stagewise(NamedTuple):
 
 
 def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Stagewise:
-    """Estimate and interval of margins after group-sequential looks, by the stage-wise ordering.
+    """Estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
 
-    `margin` and its standard `error` (pairs,) at the last look of these pairs, `n` (looks,) annotations at each look up
-    to that one, `bounds` (looks,) the |z| that each asked. A result is larger the earlier a pair was stopped above, and
-    at the same look the larger its score. The estimate is the margin at which a result as large has the probability
-    1/2; where it has `level` / 2 and 1 - `level` / 2 are the ends, within [-1, 1]. With one look this is margin -+ z
-    error. The last look is taken as planned, whatever made it the last: so stopping for futility is not allowed for.
+    `margin` and its standard `error` (pairs,) at the last analysis of these pairs, `n` (looks,) annotations at each
+    analysis up to that one, `bounds` (looks,) the required |z|. A result is larger if the pair was stopped above
+    earlier, or at the same analysis with a larger score. The estimate is the margin at which a result at least as large
+    has probability 1/2; the bounds are those with probabilities `level` / 2 and 1 - `level` / 2, within [-1, 1]. With a
+    single analysis this is margin -+ z error. The last analysis is treated as planned, so stopping for futility is not
+    accounted for.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
@@ -164,12 +167,12 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
     if not defined.any():
         return Stagewise(*columns)
-    # A look that brought nothing new is the same look with the bound that is easier to cross.
+    # An analysis without new information is merged with its predecessor, with the bound that is easier to cross.
     looks, first = np.unique(n, return_index=True)
     path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
     z, scale = margin[defined] / error[defined], error[defined] * np.sqrt(looks[-1])
     estimate, far, near, p = _ordered(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
-    # By the mirror image for losses, so that a swap of the systems negates all to the last digit.
+    # By the mirror image for losses, so that swapping the systems negates all results exactly.
     low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
     half = (high - low) / 2
     even = z == 0
@@ -184,7 +187,8 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
 
 
 def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Drifts at which a result as large as each score (m,) has probability 1/2, 1 - level/2, level/2; and p-values."""
+    """Drifts at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2, level/2; and
+    p-values."""
     goals, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     information = path.information[-1]
     centre, reach = scores / information, _REACH / np.sqrt(information)
@@ -196,11 +200,12 @@ def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats
 def predictive_probability(
     margin: NDArray[Any], sd: NDArray[Any], *, share: NDArray[Any], bound: float | Floats
 ) -> Floats:
-    """Chance that an undecided pair will be decided at its last look: (...), (...), (...) -> (...).
+    """Probability that an undecided pair will be decided at its last analysis: (...), (...), (...) -> (...).
 
-    `margin` and `sd` are its win-loss margin and standard error now, `share` the annotations so far as a share of those
-    at the last look, `bound` the |z| that the last look asks. Normal: the last look's standard error will be
-    sd * sqrt(share), and its margin lies around this one with what is left of the variance. 0 or 1 at a share of 1.
+    `margin` and `sd` are the present margin and its standard error, `share` the present annotations as a proportion of
+    those at the last analysis, `bound` the |z| that the last analysis requires. Normal approximation: the last standard
+    error will be sd * sqrt(share), and the last margin varies around the present one with the remaining variance. 0 or
+    1 at a share of 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])
     >>> predictive_probability(margin, sd, share=share, bound=1.96).round(3)
@@ -222,11 +227,11 @@ def predictive_probability(
 def sprt(
     right: int, wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
 ) -> int:
-    """Whether somebody who gave so many right and wrong answers to known comparisons is good: 1, bad: -1, or open: 0.
+    """Wald's sequential test of the accuracy of an annotator on known comparisons: 1 good, -1 bad, 0 undecided.
 
-    `good` and `bad` are the chances of a right answer that are told apart, `alpha` the chance at most that who is good
-    is called bad at any time, `beta` that who is bad is called good. It looks at the counts alone, which may be tested
-    after every answer; whoever stops at the first 1 or -1 keeps these errors.
+    `good` and `bad` are the accuracies to be distinguished, `alpha` the largest probability that a good annotator is
+    ever called bad, `beta` that a bad one is called good. The test may be repeated after every answer; stopping at the
+    first 1 or -1 keeps these error rates.
 
     >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
     [0, 1, 0, -1, 1]

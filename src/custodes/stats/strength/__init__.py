@@ -1,1 +1,2 @@
-"""How strong systems are by the battles between them: Bradley-Terry with ties, ranks, people corrected by a metric."""
+"""Strengths of systems from pairwise comparisons: Bradley-Terry with ties, ranks, correction of human strengths by a
+metric."""

@@ -1,4 +1,4 @@
-"""Battles between systems as arrays, and the few kinds that they come in."""
+"""Battles (pairwise comparisons) of systems as arrays, and their grouping into kinds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from custodes.stats.equal_clusters import group_clusters
 
 @dataclass(frozen=True, kw_only=True)
 class Battles:
-    """n battles. `first`, `second` (n,) the systems as positions, never the same; `sign` (n,) int8: 1 the first won,
-    0 a tie, -1 the second won, ABSENT no verdict; `unit` (n,) the cluster, from 0; `weight` (n,) at least 0;
-    `covariates` (n, k): a positive one speaks for the first (of the presentation order: 1 where the first was shown
-    first, -1 where the second was, 0 where it is unknown). `times` (n,): how many battles a row stands for, each of
-    another cluster, the same number for all rows of a `unit`; None where a row is a battle."""
+    """Battles between systems, (n,) each.
+
+    `first`, `second`: positions of two different systems; `sign` int8: 1 the first won, 0 a tie, -1 the second won,
+    ABSENT no verdict; `unit`: the cluster, from 0; `weight`: at least 0; `covariates` (n, k): positive values favour
+    the first system (presentation order: 1 if the first was shown first, -1 if the second was, 0 if unknown). `times`:
+    number of battles that a row represents, each in a different cluster, the same for all rows of a `unit`; None if
+    each row is one battle.
+    """
 
     first: Ints
     second: Ints
@@ -31,28 +34,28 @@ class Battles:
 
     @property
     def often(self) -> Ints:
-        """How many battles each row stands for: (n,)."""
+        """(n,): number of battles that each row represents."""
         return np.ones(len(self.sign), dtype=np.int64) if self.times is None else self.times
 
     @property
     def counted(self) -> Bools:
-        """Which battles say something: (n,)."""
+        """(n,): whether a battle has a verdict and a positive weight."""
         return np.asarray((self.sign != ABSENT) & (self.weight > 0))
 
     def where(self, chosen: NDArray[Any]) -> Battles:
-        """Some of them: a mask or positions."""
+        """The battles selected by a mask or by positions."""
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return replace(self, **{name: column[chosen] for name, column in held.items() if column is not None})
 
     @property
     def clusters(self) -> Ints:
-        """(units,): how many clusters each unit stands for."""
+        """(units,): number of clusters that each unit represents."""
         number = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
         number[self.unit] = self.often
         return number
 
     def grouped(self) -> Battles:
-        """One cluster of each group of clusters with equal battles, whose rows stand for all of them.
+        """One cluster per group of clusters with equal battles; its rows represent all of them.
 
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
@@ -65,7 +68,7 @@ class Battles:
             return self
         same, (_, weight) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
         codes = (3 * same.kind + 1 - same.sign) * (int(weight.max(initial=0)) + 1) + weight
-        # Sorted by battles, so that counts and the battles behind them give the same random draws.
+        # Sorted by battles, so that counts and the underlying battles give the same random draws.
         least = np.full(len(self.clusters), codes.max(initial=0))
         np.minimum.at(least, self.unit, codes)
         order = np.argsort(least, kind="stable")
@@ -77,7 +80,8 @@ class Battles:
         return replace(self, covariates=np.empty((len(self.sign), 0)))
 
     def components(self, n_systems: int) -> Ints:
-        """Who can be compared with whom, directly or by others between: (systems,), numbered from 0.
+        """Connected components of the graph of battles, (systems,), numbered from 0: systems are comparable within
+        them.
 
         >>> made = Battles(
         ...     first=np.array([0, 2]), second=np.array([1, 3]), sign=np.array([1, 0], dtype=np.int8),
@@ -89,10 +93,10 @@ class Battles:
         return _connected(self.first[self.counted], self.second[self.counted], n_systems, strongly=False)
 
     def strong_components(self, n_systems: int) -> Ints:
-        """Systems none of which always won or always lost against others of the component: (systems,), from 0.
+        """Strongly connected components of the graph of wins and ties: (systems,), numbered from 0.
 
-        Two systems are of one circle if each reaches the other by battles that were won or tied. Strengths are finite
-        where a component is one circle.
+        Two systems are in one component if each reaches the other by battles won or tied. Strengths are finite if each
+        connected component is strongly connected.
 
         Source: Ford 1957; Davidson 1970 for ties.
         """
@@ -119,10 +123,10 @@ def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class BattleCounts:
-    """Battles of one pair of systems with the same covariates are of one kind; `first` < `second`.
+    """Battles grouped by pair of systems and covariates (a kind); `first` < `second`.
 
-    `first`, `second` (kinds,), `covariates` (kinds, k), `outcomes` (kinds, 3) the weights of wins, ties and losses of
-    the first; `kind` (n,) of each battle, and its `sign` (n,) as the kind tells it."""
+    `first`, `second` (kinds,), `covariates` (kinds, k), `outcomes` (kinds, 3): weights of wins, ties and losses of the
+    first system; `kind` (n,) of each battle, and its `sign` (n,) for the first system of the kind."""
 
     first: Ints
     second: Ints
@@ -133,7 +137,7 @@ class BattleCounts:
 
 
 def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
-    """Count battles, all with a verdict, by what is the same, each so often as its `weight` (n,) says.
+    """Group battles with verdicts into kinds, each weighted by `weight` (n,).
 
     >>> made = Battles(
     ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),
@@ -150,7 +154,7 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     code = low * (int(high.max(initial=0)) + 1) + high
     for column in covariates.T:
         values, level = np.unique(column, return_inverse=True)
-        _, code = np.unique(code, return_inverse=True)  # small again, or products would grow out of an integer
+        _, code = np.unique(code, return_inverse=True)  # renumbered, to avoid integer overflow of products
         code = code * len(values) + level
     _, at, kind = np.unique(code, return_index=True, return_inverse=True)
     return BattleCounts(
@@ -164,10 +168,11 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
 
 
 def equal_clusters(weight: Floats, number: Ints) -> float:
-    """How many clusters of equal weight an unequal set of clusters amounts to; at least 2 where there are several.
+    """Effective number of clusters with unequal weights; at least 2 if there are several.
 
-    The degrees of freedom of Student's t follow from it: where a few clusters weigh most, these alone determine the
-    standard error. `weight` and `number` (groups,): the weight of each cluster of a group, and how many it has.
+    It determines the degrees of freedom of Student's t: if a few clusters have most of the weight, these alone
+    determine the standard error. `weight` and `number` (groups,): the weight of each cluster of a group, and their
+    number.
 
     >>> equal_clusters(np.ones(2), np.array([2, 1])), round(equal_clusters(np.array([10.0, 1.0]), np.array([1, 4])), 2)
     (3.0, 2.0)

@@ -1,4 +1,4 @@
-"""People's strengths of systems from few verdicts, corrected with what a metric says of all battles."""
+"""Human strengths of systems from few human verdicts, corrected with the metric's verdicts on all battles."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Corrected:
     strengths : Strengths
         Strengths with draws of their sampling error.
     power : float
-        How much the metric is used, from 0 to 1.
+        Weight of the metric, from 0 to 1.
     saving : float
-        Proportion of human ratings that the metric replaces: 1 - mean variance of the strengths over that by human
-        ratings alone; NaN where a system won or lost everything by human ratings, so that only a penalty keeps the
-        latter finite.
+        Proportion of human ratings that the metric replaces: 1 - mean variance of the strengths over that of human
+        ratings alone; NaN if a system won or lost everything by human ratings, so that its strength is finite only by a
+        penalty.
     p_random : float
-        p-value that the battles with human ratings are a random part; NaN where it cannot be tested, and where
-        probabilities are known or battles were drawn `by_pair`.
+        P-value of 'the battles with human ratings are a random part'; NaN if it cannot be tested, if probabilities are
+        known, or if battles were drawn `by_pair`.
     """
 
     strengths: Strengths
@@ -53,14 +53,16 @@ def corrected(
     resamples: int,
     rng: np.random.Generator,
 ) -> Corrected:
-    """Estimate the coefficients that people would give on all battles: `battles` as the metric says, human_sign (n,).
+    """Estimate the coefficients of human verdicts on all battles, from `battles` with the metric's verdicts and
+    human_sign (n,).
 
-    People's coefficients are moved by the metric's residuals: lambda times what these are on all battles less what
-    they are, weighted, on those that people judged. Residuals are those of the metric's own fit, so that its bias for a
-    place or a system costs nothing. Whatever the metric says the target stays people's, as long as the battles that
-    people judged are a random part, or `probability` (n,) says with what probability each was chosen. lambda makes the
-    mean variance of the strengths least; a cluster has one from the other folds of clusters, shrunk by its own error.
-    Systems that people's verdicts do not join are of other components, and battles between these are left out.
+    The human coefficients are adjusted by lambda times the difference between the metric's mean residuals on all
+    battles and, weighted, on the annotated ones. Residuals are from the metric's own fit, so that its bias for a
+    position or a system does not matter. The estimand remains human, whatever the metric, if the annotated battles are
+    a random part, or if `probability` (n,) gives their inclusion probabilities. lambda minimises the mean variance of
+    the strengths; for each cluster it is estimated from the other folds of clusters, shrunk according to its error.
+    Systems that are not connected by human verdicts are in different components, and battles between these are left
+    out.
 
     With `by_pair` the judged battles of each pair are the first of a random order, as many as people's verdicts on the
     pair decided (interim analyses). Then n of a pair times the metric's mean residual on its other battles less that on
@@ -84,7 +86,7 @@ def corrected(
     joined = people.component[battles.first] == people.component[battles.second]
     metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
     heard = battles.counted & joined
-    # what the metric's residuals are on all battles, less those of the judged ones, on the scale of people's scores
+    # metric residuals on all battles minus those on annotated ones, on the scale of the human scores
     scale = weight[heard].mean() / judged.weight[labelled].mean()
     residual = metric.residual(metric.fit.coefficients) * scale
     fit, has_ties = people.fit, people.fit.has_ties
@@ -101,7 +103,7 @@ def corrected(
     used = diags_array(power)
     moved = people.tilted((used @ control).sum(axis=0))
     estimate = moved.fit.coefficients
-    # Human residuals at the moved estimate, corrected for the leverage of the battles with human ratings.
+    # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
     unit_scores = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled)
     scores = csr_array(moved.corrected(csr_array(unit_scores)) + used @ of_metric(~labelled))
     covariance, covariance_alone = (
@@ -115,7 +117,7 @@ def corrected(
         strengths=people.strengths(estimate, covariance, resamples, rng),
         power=float(power[reached].mean()) if reached.any() else 0.0,
         saving=1 - float(variance / variance_alone) if finite else np.nan,
-        # Of all battles, between systems that human ratings join and others.
+        # Among all battles, those between systems connected by human ratings, and others.
         p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
         if probability is None and not by_pair
         else np.nan,
@@ -135,14 +137,15 @@ def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Float
 
 
 def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
-    """How much of the control each unit takes: scores and control (units, p), sparse, inverse (systems, p) -> (units,).
+    """Weight of the control variate for each unit: scores and control (units, p), sparse, inverse (systems, p) ->
+    (units,).
 
-    The share that makes the variance of the strengths least, from the other folds of units; times 1 - 1 / t^2 with t
-    the share over its error, or 0, so that a metric that tells nothing is not used. Between 0 and 1.
+    The weight that minimises the variance of the strengths in the other folds of units, times 1 - 1 / t^2 (at least 0),
+    with t the weight over its standard error, so that an uninformative metric is not used. Between 0 and 1.
     """
     n_units = scores.shape[0]
     products = inverse.T @ inverse
-    # summed over systems: the moves of people times those of the control, and the squares of these
+    # summed over systems: products of human and control contributions, and squares of the latter
     cross, squares = np.zeros((2, n_units))
     for some in chunks(n_units, len(products)):
         turned = control[some] @ products

@@ -1,9 +1,9 @@
-"""Davidson's model of battles with ties, fitted: strengths, effects of covariates, the tendency to tie.
+"""Davidson's model of comparisons with ties: strengths, effects of covariates, and the parameter of ties.
 
 eta = strength of the first - strength of the second + covariates x effects; the first wins with a probability
-proportional to exp(eta / 2), the second to exp(-eta / 2), and they tie in proportion to nu. Without ties, or with ties
-as half a win to each side, nu is 0 and it is the model of Bradley and Terry, a logistic regression. Coefficients are
-in one vector (p,): systems, effects, and log nu where there is a nu. Strengths sum to 0 within a component.
+proportional to exp(eta / 2), the second to exp(-eta / 2), and a tie to nu. Without ties, or with ties as half wins, nu
+is 0 and the model is that of Bradley and Terry, a logistic regression. Coefficients are in one vector (p,): systems,
+effects, and log nu unless nu is 0. Strengths sum to 0 within a component.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
-_SMALL = 1e-10  # a step of Newton below this changes nothing
-_DIVERGED = 25.0  # |eta| of a kind that moves on and on: one side always wins
-_SINGULAR = 1e-11  # least eigenvalue of the scaled information over the largest
+_SMALL = 1e-10  # a smaller Newton step changes nothing
+_DIVERGED = 25.0  # |eta| at which a kind diverges: one side always wins
+_SINGULAR = 1e-11  # smallest ratio of the extreme eigenvalues of the scaled information
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """`coefficients` (p,); `inverse` (p, p) of the information of all battles; `design` (kinds, p), sparse, without
-    log nu; `variance` (kinds, 3) of half a sign, of a tie, and their covariance, one battle; `pseudo` (kinds,) how
-    many battles, half of them won and half lost, a penalty has added; `has_ties`: log nu is the last coefficient."""
+    """A fitted model.
+
+    `coefficients` (p,); `inverse` (p, p) of the information of all battles; `design` (kinds, p), sparse, without log
+    nu; `variance` (kinds, 3) of half a sign, of a tie, and their covariance, for one battle; `pseudo` (kinds,): battles
+    added by the penalty, half of them won and half lost; `has_ties`: log nu is the last coefficient.
+    """
 
     coefficients: Floats
     inverse: Floats
@@ -37,7 +40,7 @@ class Fit:
     has_ties: bool
 
     def residual(self, coefficients: Floats) -> Floats:
-        """What a win, a tie, a loss of each kind is above expectation, in half signs and in ties: (kinds, 3, 2)."""
+        """Residuals of a win, a tie and a loss of each kind, in half signs and in ties: (kinds, 3, 2)."""
         eta = self.design @ coefficients[: self.design.shape[1]]
         mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
         half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
@@ -47,12 +50,12 @@ class Fit:
 def fit(
     kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
 ) -> Fit | None:
-    """Maximum likelihood by Newton's method; None where there is no maximum, which a penalty mends.
+    """Maximum likelihood by Newton's method; None without a maximum, in which case a penalty is needed.
 
-    The penalty adds to each kind as many battles as the kind has leverage, half of them won and half lost: Firth's
-    1993 where nothing ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021).
-    `tilt` (p,) is added to the score, as if so much more had been won: then there may be no maximum in spite of a
-    penalty, and the answer is None, too. Raises InputError where covariates tell nothing that strengths do not.
+    The penalty adds battles to each kind in proportion to its leverage, half of them won and half lost: Firth's 1993
+    without ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021). `tilt` (p,) is
+    added to the score, like additional wins: then there may be no maximum even with a penalty, and the result is None,
+    too. Raises InputError if covariates are linear functions of the systems.
     """
     from scipy.sparse import csr_array, hstack
 
@@ -67,7 +70,7 @@ def fit(
     has_ties = not ties_are_half and bool(ties.sum() > 0)
     n, total = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
     width = design.shape[1] + has_ties
-    level = np.zeros((width, width))  # strengths of a component could all move by as much: a projection
+    level = np.zeros((width, width))  # projection on unidentified shifts of components
     same = component[:, np.newaxis] == component
     level[:n_systems, :n_systems] = same / same.sum(axis=1)
 
@@ -110,7 +113,7 @@ def fit(
     else:
         if not penalised:
             return None
-    assert inverse is not None  # no step without it
+    assert inverse is not None  # exists after every step
     return Fit(
         coefficients=coefficients,
         inverse=inverse,
@@ -122,9 +125,9 @@ def fit(
 
 
 def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
-    """How much of the information that a fit needs one battle of each kind brings: (kinds,), p in all.
+    """Leverage of one battle of each kind: (kinds,), which sum to p over all battles.
 
-    The trace of its information (of half a sign and of a tie) times the inverse of everybody's.
+    Trace of its information (of half a sign and of a tie) times the inverse of the total information.
     """
     k = kinds.covariates.shape[1]
     n_systems = len(inverse) - k - has_ties
@@ -141,8 +144,8 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
 
 
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
-    """The information (p, p) of so many battles of each kind: design (kinds, p), sparse or not, weight (kinds,),
-    variance (kinds, 3) of half a sign, of a tie, and their covariance."""
+    """Information (p, p) of weighted battles of each kind: design (kinds, p), sparse or not, weight (kinds,), variance
+    (kinds, 3) of half a sign, of a tie, and their covariance."""
     width = design.shape[1]
     full = np.zeros((width + has_ties, width + has_ties))
     products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
@@ -154,11 +157,11 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
 
 
 def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
-    """The mean of half a sign, the chance of a tie, and (..., 3) the variances of both and their covariance."""
+    """Mean of half a sign, probability of a tie, and (..., 3) the variances of both and their covariance."""
     total = _log_sum(eta, log_nu)
     win, tie, loss = np.exp(eta / 2 - total), np.exp(log_nu - total), np.exp(-eta / 2 - total)
     mean = (win - loss) / 2
-    # 1/4 (win + loss) - mean^2, without the loss of digits where one side nearly always wins
+    # 1/4 (win + loss) - mean^2, without loss of precision if one side nearly always wins
     half = win * loss + tie * (win + loss) / 4
     return mean, tie, np.stack([half, tie * (win + loss), -mean * tie], axis=-1)
 
@@ -172,7 +175,7 @@ def _log_nu(coefficients: Floats, has_ties: bool) -> float:
 
 
 def inverted(information: Floats, level: Floats) -> Floats | None:
-    """The inverse within what can move; None where that is singular. `level`: the projection on what cannot."""
+    """Inverse on the identified subspace; None if it is singular. `level`: projection on the unidentified subspace."""
     size = float(information.diagonal().sum()) / len(information)
     full = information + size * level
     scale = np.sqrt(full.diagonal())

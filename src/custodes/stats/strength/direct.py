@@ -1,4 +1,4 @@
-"""Tests of pairs of systems by their own comparisons, beside the strengths that are fitted to all comparisons."""
+"""Tests of pairs of systems by their direct comparisons, in addition to strengths fitted to all comparisons."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from custodes.stats.strength.win_rates import PairRates
 
 @dataclass(frozen=True, kw_only=True)
 class DirectTests:
-    """Tests of pairs by their own comparisons.
+    """Tests of pairs by their direct comparisons.
 
     Attributes
     ----------
     p_direct : array of shape (pairs,)
-        That both systems are equally strong, by the comparisons of the pair alone, adjusted for all pairs (Holm).
+        P-value of equal strengths, from the comparisons of the pair alone, adjusted for all pairs (Holm).
     p_fit : array of shape (pairs,)
-        That the first wins as often as strengths expect, adjusted for all pairs (Holm).
+        P-value of the win rate expected from the strengths, adjusted for all pairs (Holm).
     better : int8 array of shape (pairs,)
-        1 where the first is significantly better by `p_direct`, -1 where the second is, else 0.
+        1 if the first is significantly better by `p_direct`, -1 if the second is, else 0.
     misfit : bool array of shape (pairs,)
         Pairs whose `p_fit` is significant.
     """
@@ -37,13 +37,13 @@ class DirectTests:
 
 
 def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, confidence: float) -> DirectTests:
-    """Test each pair by its own comparisons: that both are equally strong, and that strengths describe it.
+    """Test each pair by its direct comparisons: equality of both systems, and fit of the strengths.
 
-    Exact binomial tests of the comparisons that are no ties (ties as half wins count half to each side), scaled to the
-    number of independent comparisons. Where comparisons of a pair share clusters, Student's t with its degrees of
-    freedom must be as large, too. The probability under the hypothesis is that of the fitted model with equal, or with
-    the fitted, strengths and the covariates of the comparisons. The error of the fit is ignored, so `p_fit` is too
-    large.
+    Exact binomial tests of the comparisons without ties (ties as half wins count half for each side), scaled to the
+    effective number of comparisons. If comparisons of a pair share clusters, the p-value is at least that of Student's
+    t with its degrees of freedom. The probability under the hypothesis is that of the fitted model with equal, or with
+    the fitted, strengths and the covariates of the comparisons. The error of the fit is ignored, which makes `p_fit`
+    conservative.
 
     References
     ----------
@@ -51,7 +51,7 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
     Examples
     --------
-    Three systems in a cycle: each beats the next in 80 of 100 comparisons, so that strengths are equal.
+    Three systems in a cycle: each wins against the next in 80 of 100 comparisons, so strengths are equal.
 
     >>> from custodes.stats.strength.strengths import strengths
     >>> from custodes.stats.strength.win_rates import pair_rates
@@ -92,9 +92,9 @@ def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats)
 
 
 def _expected(pairs: PairRates, battles: Battles, strengths: Strengths, *, half: bool) -> tuple[Floats, Floats]:
-    """(pairs,) each: the probability that the first wins a comparison without a tie, for equal and fitted strengths.
+    """(pairs,) each: probability that the first wins a comparison without a tie, for equal and for fitted strengths.
 
-    The mean over the comparisons of the pair, which differ in their covariates.
+    Mean over the comparisons of the pair, which differ in their covariates.
     """
     same = count_by_kind(battles, battles.weight * battles.often)
     number = same.outcomes.sum(axis=1) if half else same.outcomes[:, 0] + same.outcomes[:, 2]

@@ -1,4 +1,4 @@
-"""Are the battles that people judged a random part of all?"""
+"""Test that the battles with human ratings are a random part of all battles."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.strength.strengths import Fitted
 
-_LEAST = 5.0  # judged battles that are expected of a system, or it is not asked
+_LEAST = 5.0  # fewest expected annotated battles of a system for including it
 _SAME = 1e-9
 
 
 def p_random(metric: Fitted, judged: Bools) -> float:
-    """Test that being judged goes neither with the systems nor with the metric's verdict: judged (n,) of its battles.
+    """P-value of 'annotation is independent of the systems and of the metric's verdict': judged (n,) of its battles.
 
-    Three questions: is a judged battle a closer one by the metric, more often a tie, or more often one that the weaker
-    system won (and won by covariates, such as the first place), are its systems the same as elsewhere, and does the
-    metric say the same of each system? Each by the sums over clusters of (judged - share) x what is asked, in the
-    quadratic form with their covariance (by clusters where these hold several battles, else that of a random choice of
-    battles, which is known); p is three times the smallest. NaN where nobody or everybody was judged.
+    Three tests: whether annotated battles differ in closeness by the metric, in ties, or in wins of the weaker system
+    (also through covariates such as position); whether their systems are those of other battles; and whether the
+    metric's verdicts on each system are the same. Each uses the sums over clusters of (annotated - proportion) x
+    feature, as a quadratic form with their covariance (by clusters if these hold several battles, else the known one of
+    a random choice of battles); the p-value is three times the smallest. NaN if no battle or all are annotated.
 
-    Source: Hotelling 1931, with the judged battles, or as many equal clusters as there are, less one as degrees.
+    Source: Hotelling 1931, with the number of annotated battles, or the effective number of clusters, minus one as
+    degrees of freedom.
     """
     from scipy.sparse import csr_array, diags_array
 
@@ -45,7 +46,7 @@ def p_random(metric: Fitted, judged: Bools) -> float:
 
 
 def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
-    """That features (n, d), sparse, have no covariance with a surplus (n,) that sums to 0."""
+    """P-value of zero covariance between features (n, d), sparse, and a surplus (n,) that sums to 0."""
     from scipy.sparse import csr_array
     from scipy.special import fdtrc
 
@@ -54,7 +55,7 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     total = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
-    effective = float((surplus > 0).sum())  # few of many are what is skewed, so they are the degrees of freedom
+    effective = float((surplus > 0).sum())  # few of many are skewed: their number counts
     if n_units == n:
         spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:

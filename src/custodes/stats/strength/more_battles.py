@@ -1,4 +1,4 @@
-"""How many more battles of a pair would give the joint test of all pairs 50 % power to decide it."""
+"""Number of further comparisons of a pair at which the joint test of all pairs decides it with 50 % power."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import PairRates
 
 MOST_PAIRS = 20_000
-"""Pairs up to which forecasts are computed."""
+"""Largest number of pairs for which forecasts are computed."""
 
-_OF_EQUALS = 0.25  # information on the log odds of a battle without a tie between equal systems
+_OF_EQUALS = 0.25  # information of a battle without a tie between equal systems, on log odds
 
 
 def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, confidence: float) -> Floats:
-    """Number of further battles of each pair with which `ranks` would decide it with probability one half: (pairs,).
+    """Number of further battles of each pair at which `ranks` decides it with 50 % power: (pairs,).
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
-    pairs. Battles of the pair alone are added, and weighted by the model as it weights all battles. NaN for decided
-    pairs, for pairs out of reach (see `information_gain`), without resamples, for pairs with a system that only a
-    penalty keeps finite, and for more than `MOST_PAIRS` pairs.
+    pairs. Only battles of the pair are added, weighted by the model like all others. NaN for decided pairs, for pairs
+    out of reach (see `information_gain`), without resamples, for pairs with a system whose strength is finite only by a
+    penalty, and for more than `MOST_PAIRS` pairs.
 
     References
     ----------
@@ -53,7 +53,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     if not tested.any():
         return np.full(n_pairs, np.nan)
     quantile = NormalMaximum(covariance, first[tested], second[tested]).quantile(1 - confidence)
-    # Battles of one pair hardly add to the degrees of freedom of the fit.
+    # Battles of one pair hardly increase the degrees of freedom of the fit.
     freedom = max(1.0, strengths.n_units - 1)
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
     bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & varies
@@ -62,14 +62,14 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     )
     rate = (untied + untied.sum() / battles.sum()) / (battles + 1)
     win = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
-    information = rate * win * (1 - win)  # of one battle, if all are independent
+    information = rate * win * (1 - win)  # information of one battle if all are independent
     added = _information_to_add(gain, variance, _model_variance(pairs, battles * information, len(strengths.bounded)))
     more = np.ceil(ratio(added * battles, information * pairs.effective))
     return np.where(undecided & np.isfinite(more) & (more > 0), more, np.nan)
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
-    """The variance of the difference of each pair (pairs,) by the information of the battles of each (pairs,)."""
+    """Model variance of the difference of each pair (pairs,) given the information of the battles of each (pairs,)."""
     first, second = pairs.first, pairs.second
     whole = np.zeros((n_systems, n_systems))
     whole[first, second] = whole[second, first] = -information
@@ -79,10 +79,10 @@ def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Fl
 
 
 def _information_to_add(gain: Floats, variance: Floats, model: Floats) -> Floats:
-    """Information of independent battles that divides the variance of an estimate by 1 + `gain`: (pairs,).
+    """Information of independent battles that reduces the variance of an estimate by the factor 1 + `gain`: (pairs,).
 
-    The fit weights added information i against 1 / `model`, whatever the `variance` of the estimate is: the variance
-    becomes (variance / model**2 + i) / (1 / model + i)**2, which is solved for i. inf where the gain is.
+    The fit weights added information i against 1 / `model`, whatever the `variance` of the estimate: the variance
+    becomes (variance / model**2 + i) / (1 / model + i)**2, which is solved for i. inf if the gain is.
     """
     reachable = np.isfinite(gain)
     gain = np.where(reachable, gain, 0.0)

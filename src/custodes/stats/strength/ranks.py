@@ -1,4 +1,4 @@
-"""Ranks of systems by strength, all sure together."""
+"""Ranks of systems by strength, with simultaneous confidence sets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from custodes.stats.arrays import Bools, Floats
 from custodes.stats.normal_pairs import pair_tests
 from custodes.stats.strength.strengths import Strengths
 
-_SAME = 1e-9  # log odds; a smaller difference is rounding
+_SAME = 1e-9  # smaller differences of log odds are rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """`rank` (systems,) from 1, within a component, and the `low` and `high` rank it may have; -1 of a system that met
-    nobody. `p_adjusted` (systems, systems): that two are equal, for all pairs together, NaN of different components;
-    `apart` (systems, systems): which pairs are significantly different; `at_threshold` (systems, systems): which are
-    not counted as such because the Monte Carlo error of the p-value leaves it open."""
+    """Ranks of systems.
+
+    `rank` (systems,) from 1, within a component, with bounds `low` and `high`; -1 for a system without comparisons.
+    `p_adjusted` (systems, systems): test of equality adjusted for all pairs, NaN between components; `apart` (systems,
+    systems): which pairs differ significantly; `at_threshold` (systems, systems): pairs that do not count as
+    significant because of the Monte Carlo error of the p-value.
+    """
 
     rank: NDArray[np.int64]
     low: NDArray[np.int64]
@@ -31,10 +34,11 @@ class Ranks:
 
 
 def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
-    """Rank systems, with ranks that hold for all of them at once with at least this confidence.
+    """Rank systems, with bounds that hold simultaneously with at least this confidence.
 
-    All pairs of a component are tested at once (the largest t, stepped down); a system's lowest rank is one more than
-    how many are better, its highest one less than how many are not worse. Who has `low` 1 may be the best.
+    All pairs of a component are tested jointly (step-down test of the largest t). The lower bound of a rank is one more
+    than the number of significantly better systems, the upper bound one less than the number of those not significantly
+    worse. A system with `low` 1 may be the best.
 
     >>> estimate = np.array([[2.0, 0.1, -0.1]])
     >>> draws = estimate + np.random.default_rng(0).normal(0, 0.2, (1000, 3))
@@ -69,7 +73,7 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
             values[pairs] = values[pairs[::-1]] = tests
     with np.errstate(invalid="ignore"):
         different = (p_adjusted <= 1 - confidence) & ~at_threshold
-        above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b is above a
+        above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
     same = strengths.component[:, np.newaxis] == strengths.component
     there = np.isfinite(estimate)
 

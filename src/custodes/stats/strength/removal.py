@@ -1,4 +1,4 @@
-"""How few comparisons, once removed, make another system lead."""
+"""The smallest number of comparisons whose removal changes the strongest system."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import Strengths
 
 _CANDIDATES = 2
-"""Systems that may take the lead, those that the first step says to be cheapest."""
-_SAME = 1e-9  # log odds; a smaller difference is rounding
+"""Number of candidates for the new leader: those with the fewest removals according to the first step."""
+_SAME = 1e-9  # smaller differences of log odds are rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Comparisons whose removal changes the leader: the systems that lead before and after, and how many."""
+    """Comparisons whose removal changes the leader: the leaders before and after, and the number."""
 
     leader: int
     successor: int
@@ -28,12 +28,12 @@ class Removal:
 
 
 def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
-    """The fewest comparisons found whose removal makes another system the strongest.
+    """The smallest number of comparisons found whose removal makes another system the strongest.
 
     Comparisons with the largest influence on the difference between the leader and a system behind it are removed, half
-    as many as a linear approximation asks for at a time; then the model is fitted again. The smallest number may be
-    lower than the one found. None where only a penalty keeps the leader's strength finite, where nobody else is of its
-    component, and for more than `MOST_PAIRS` pairs.
+    of the number that a linear approximation requires at a time; then the model is refitted. The true minimum may be
+    lower than the number found. None if the leader's strength is finite only by a penalty, if its component has no
+    other system, and for more than `MOST_PAIRS` pairs.
 
     References
     ----------
@@ -91,7 +91,7 @@ def _search(
     *,
     half: bool,
 ) -> tuple[int, int] | None:
-    """The system that leads after removals in favour of `rival`, and how many these are."""
+    """The leader after removals in favour of `rival`, and their number."""
     left, count = number.copy(), 0
     while True:
         order, needed = _removed(current, weight, left, leader, rival)
@@ -114,7 +114,7 @@ def _search(
 
 
 def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
-    """The fit, with a penalty where there is none without; None where nothing is left to fit."""
+    """The fit, with a penalty if necessary; None without data."""
     if not same.outcomes[:, [0, 2]].any():
         return None
     plain = fit(same, component=component, ties_are_half=half, penalised=False)
@@ -122,7 +122,8 @@ def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
 
 
 def _removed(current: Fit, weight: Floats, number: Floats, leader: int, rival: int) -> tuple[Ints, float]:
-    """Kinds and outcomes (flat) by how much removing one comparison helps `rival`, and how many a linear step needs."""
+    """Kinds and outcomes (flat), sorted by the effect of removing one comparison for `rival`, and the number for a
+    linear step."""
     direction = current.inverse[leader] - current.inverse[rival]
     width = current.design.shape[1]
     residual = current.residual(current.coefficients)

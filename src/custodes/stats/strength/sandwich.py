@@ -1,8 +1,7 @@
-"""What each cluster says of coefficients, and the covariance and the draws that follow.
+"""Cluster-robust covariance of coefficients (sandwich), and random draws with this covariance.
 
-A score (p,) of a cluster is the sum of what its battles are above expectation; times the inverse of the information it
-is how far the cluster moves the coefficients. Scores are kept as one sparse matrix (units, p), since a cluster names
-few systems.
+The score (p,) of a cluster is the sum of the residuals of its battles; multiplied by the inverse information it is the
+cluster's influence on the coefficients. Scores are one sparse matrix (units, p), since a cluster contains few systems.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
-_LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
-_MOST = 0.95  # leverage in one direction; what one cluster alone tells would have an infinite error
-_NONE = 1e-300  # instead of 0 in a denominator
-_TAIL = 0.975  # where draws are as wide as Student's t
+_LIGHT = 0.1  # largest leverage of a cluster for a correction by a single factor
+_MOST = 0.95  # largest leverage in one direction; information from a single cluster would have an infinite error
+_NONE = 1e-300  # replaces 0 in a denominator
+_TAIL = 0.975  # probability at which draws match the quantile of Student's t
 
 
 def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Floats, unit: Ints) -> Any:
-    """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
+    """Scores corrected for leverage: (I - H A)^-1/2 times each, with H the cluster's own information.
 
-    So the covariance is unbiased if the model holds (CR2; a jackknife, CR3, makes intervals of 20 systems with 200
-    battles hold the truth in .98). Where leverage is small in all, one number does; in a direction that only one
-    cluster tells, leverage counts as .95.
+    So the covariance is unbiased if the model holds (CR2; with a jackknife, CR3, intervals of 20 systems with 200
+    battles have a coverage of .98). If the leverage is small in all directions, a single factor is used; in a direction
+    with information from one cluster only, the leverage is limited to .95.
 
     Source: Bell and McCaffrey 2002.
     """
@@ -46,7 +45,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy = np.flatnonzero(~light)
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
-    # As arrays rows take a tenth of the time; many would not fit.
+    # Dense rows take a tenth of the time, but many would not fit into memory.
     whole = _dense(fit.design)
     for i, u in enumerate(heavy):
         battles = order[start[u] : start[u + 1]]
@@ -62,16 +61,16 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
 
 
 def _dense(design: Any) -> Any:
-    """Rows as an array where that is small, else as they are."""
+    """Rows as a dense array if it is small, else unchanged."""
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
-    """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
+    """Effective number of clusters behind the error of each strength: (systems,); inf if all are battles of weight 1.
 
-    (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c what a
-    battle is expected to add to the variance: only the products of battles of one cluster must be learned from
-    clusters, and a battle that weighs w is like a cluster of w battles that say the same.
+    (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c the
+    expected contribution of a battle to the variance: only products of battles of one cluster must be estimated from
+    clusters, and a battle with weight w is like a cluster of w equal battles.
 
     Source: Satterthwaite 1946, for products instead of squares, since the variance of one battle is known.
     """
@@ -94,11 +93,11 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
 
 
 def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
-    """The covariance (p, p) with more variance of strengths that rest on few clusters, so that normal draws are as wide
-    as Student's t with as many degrees less one.
+    """The covariance (p, p) with increased variance of strengths that rest on few clusters, so that normal draws are as
+    wide as Student's t with that number minus one degrees of freedom.
 
-    The variance by few clusters is taken as at least that of independent battles in the model times the design effect
-    of clusters, from 1, which follows from the scores (units, p) of all.
+    The variance with few clusters is at least that of independent battles in the model times the design effect of
+    clusters (at least 1), estimated from the scores (units, p) of all.
     """
     from scipy.special import stdtrit
 
@@ -114,7 +113,7 @@ def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_unit
 
 
 def of_penalty(fit: Fit) -> Floats:
-    """Second moments of the scores of battles that the penalty added, half of them won and half lost."""
+    """Second moments of the scores of the battles added by the penalty, half of them won and half lost."""
     residual = fit.residual(fit.coefficients)
     win, loss = residual[:, 0], residual[:, 2]
     second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
@@ -123,9 +122,10 @@ def of_penalty(fit: Fit) -> Floats:
 
 
 def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Normal draws (n, p) around 0 whose sample covariance is exactly that given (p, p); at least p + 1 unless n is 0.
+    """Normal draws (n, p) around 0 whose sample covariance is exactly the given one (p, p); at least p + 1 unless n is
+    0.
 
-    So neither an interval nor a test depends on how many are drawn or on the random numbers.
+    So intervals and tests depend neither on the number of draws nor on the random numbers.
     """
     values, vectors = np.linalg.eigh(covariance)
     p = len(values)

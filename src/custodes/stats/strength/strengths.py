@@ -1,4 +1,4 @@
-"""Strengths of systems with draws of what other battles of the same kind would have given."""
+"""Strengths of systems, with draws of their sampling error."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from custodes.stats.strength.sandwich import (
 )
 
 TieModel = Literal["davidson", "half"]
-"""What a tie is: an outcome with a parameter of its own, or half a win for each side."""
+"""Model of ties: an outcome with its own parameter, or half a win for each side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strengths:
-    """Log odds `draws` (1 + B, systems), the estimate first, which sums to 0 within each component; NaN of a system
-    that met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
-    nothing tied, NaN where ties are half wins. `component` (systems,): strengths of different ones cannot be compared.
-    `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the rest of the
-    component (its largest circle), so that only a penalty keeps it finite. `clusters` counted, and `n_units`, how many
-    of equal weight they amount to."""
+    """Strengths as log odds, with effects and ties.
+
+    `draws` (1 + B, systems), row 0 the estimate, sum to 0 within each component; NaN for a system without comparisons.
+    `effects` (1 + B, k) of the covariates, in log odds per unit; `ties` (1 + B,): Davidson's nu, 0 without ties, NaN if
+    ties are half wins. `component` (systems,): strengths of different components cannot be compared. `bounded`
+    (systems,): False if the system, or a group of systems, won or lost everything against the rest of the component
+    (its largest strongly connected one), so that it is finite only by a penalty. `clusters`: number of clusters, and
+    `n_units`: their effective number.
+    """
 
     draws: Floats
     effects: Floats
@@ -48,10 +51,10 @@ def strengths(
 ) -> Strengths:
     """Fit Davidson's model (`ties="half"`: Bradley-Terry with ties as half wins) and draw its sampling error.
 
-    A bootstrap of scores: what each cluster adds to the fit, corrected for its leverage, is drawn again with a normal
-    multiplier, which gives normal draws with the covariance by clusters. Nothing is refitted: refits of few battles are
-    separated (somebody wins everything) and have no finite draws. For intervals use `interval`, for ranks `ranks`.
-    Raises InputError where covariates cannot be told from strengths.
+    Score bootstrap: the contribution of each cluster to the fit, corrected for its leverage, is multiplied by a normal
+    variate, which gives normal draws with the cluster-robust covariance. Nothing is refitted: refits with few battles
+    are separated (a system wins everything) and not finite. Use `interval` for intervals and `ranks` for ranks. Raises
+    InputError if covariates cannot be separated from strengths.
 
     >>> made = strengths(
     ...     Battles(
@@ -76,8 +79,8 @@ def strengths(
 def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
     """Estimate ± t x standard deviation of the draws: (1 + B, ...) -> (low, high), each (...).
 
-    For strengths and effects; of the logarithm for `ties`. t has `n_units` - 1 degrees. NaN where the estimate is, with
-    fewer than two draws and with one cluster.
+    For strengths and effects; for `ties` on the log scale. t has `n_units` - 1 degrees of freedom. NaN where the
+    estimate is, with fewer than two draws and with one cluster.
 
     >>> low, high = interval(np.array([0.0, -1.0, 1.0]), confidence=0.95, n_units=1000)
     >>> round(high.item(), 3)
@@ -88,7 +91,7 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
 
 
 def p_value(draws: Floats, *, n_units: float) -> Floats:
-    """That estimates are 0, of the same t as `interval`: (1 + B, ...) -> (...); NaN where that is.
+    """P-value of 'the estimate is 0', by the same t as `interval`: (1 + B, ...) -> (...); NaN where that is.
 
     >>> round(p_value(np.array([2.775, -1.0, 1.0]), n_units=1000).item(), 3)
     0.05
@@ -99,7 +102,8 @@ def p_value(draws: Floats, *, n_units: float) -> Floats:
 
 
 def _standard_error(draws: Floats, n_units: float) -> Floats:
-    """Of draws (1 + B, ...), the estimate first: (...); NaN with fewer than two draws and with one cluster."""
+    """Standard error from draws (1 + B, ...), row 0 the estimate: (...); NaN with fewer than two draws and with one
+    cluster."""
     if len(draws) < 3 or n_units < 2:
         return np.full(draws.shape[1:], np.nan)
     return np.asarray(draws[1:].std(axis=0, ddof=1))
@@ -107,8 +111,8 @@ def _standard_error(draws: Floats, n_units: float) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A fit of the battles that say something: `battles`, their weights 1 on average, `made` their kinds, `component`
-    and `bounded` (systems,) as in `Strengths`, `n_units` those of all battles."""
+    """A fit of the battles with information: `battles` with mean weight 1, `made` their kinds, `component` and
+    `bounded` (systems,) as in `Strengths`, `n_units` that of all battles."""
 
     fit: Fit
     battles: Battles
@@ -120,19 +124,19 @@ class Fitted:
 
     @property
     def n_behind(self) -> float:
-        """How many equal clusters the battles that say something amount to."""
+        """Effective number of clusters of the battles with information."""
         weight = np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64)
         return equal_clusters(weight, self.battles.clusters)
 
     def residual(self, coefficients: Floats) -> Floats:
-        """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
+        """Weighted residuals of each battle at given coefficients: (n, 2), in half signs and in ties."""
         residuals = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
         return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
-        """Sum residuals (n, 2) by cluster: sparse (units, p).
+        """Sums of residuals (n, 2) by cluster: sparse (units, p).
 
-        A row that stands for n clusters counts by the root of n, since squares are summed.
+        A row that represents n clusters is weighted by the root of n, since squares are summed.
         """
         from scipy.sparse import csr_array, diags_array, hstack
 
@@ -143,12 +147,12 @@ class Fitted:
         return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
 
     def corrected(self, scores: Any) -> Any:
-        """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
+        """Scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
         return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
 
     def tilted(self, tilt: Floats) -> Fitted:
-        """The same battles, with (p,) added to the score: the fit that this gives, or a step towards it where the sum
-        is more than could have been won."""
+        """The same battles fitted with (p,) added to the score; only a step towards that fit if the sum exceeds the
+        possible wins."""
         penalised, half = bool(self.fit.pseudo.any()), self.ties == "half"
         moved = fit(self.made, component=self.component, ties_are_half=half, penalised=penalised, tilt=tilt)
         if moved is None:
@@ -156,10 +160,10 @@ class Fitted:
         return replace(self, fit=moved)
 
     def covariance(self, moves: Any, inverse: Floats, *, scores: Any) -> Floats:
-        """The covariance (p, p) of coefficients by clusters: inverse @ (squares of moves, and the penalty) @ inverse.
+        """Cluster-robust covariance (p, p) of coefficients: inverse @ (squares of moves, and the penalty) @ inverse.
 
-        `moves` (units, p) are scores by cluster, `inverse` (p, p) that of the information; wider for systems with few
-        clusters, by the `scores` (units, p) of this fit.
+        `moves` (units, p) are scores by cluster, `inverse` (p, p) that of the information; increased for systems with
+        few clusters, from the `scores` (units, p) of this fit.
         """
         data = self.battles
         behind = clusters_behind(self.fit, self.made, data, n_systems=len(self.component))
@@ -184,10 +188,10 @@ class Fitted:
 
 
 def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
-    """Fit, with a penalty only where the likelihood has no maximum.
+    """Fit, with a penalty only if the likelihood has no maximum.
 
-    It has none if a component is not one circle, if covariates tell every winner, or if all battles are ties. Raises
-    InputError as `strengths`.
+    There is none if a component is not strongly connected, if covariates separate winners, or if all battles are ties.
+    Raises InputError like `strengths`.
     """
     rows = battles.where(battles.counted)
     if not len(rows.weight):
@@ -196,7 +200,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     component = rows.components(n_systems)
     bounded = _bounded(component, rows.strong_components(n_systems))
     table, half = count_by_kind(rows, rows.weight * rows.often), ties == "half"
-    decided = bool((rows.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
+    decided = bool((rows.sign != 0).any())  # with ties only, nu would be infinite, without variation
     solution = None
     if decided and bounded.all():
         solution = fit(table, component=component, ties_are_half=half, penalised=False)
@@ -216,7 +220,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
 
 
 def _bounded(component: Ints, circle: Ints) -> Bools:
-    """Systems of the one largest circle of their component; of none, where several are as large."""
+    """Systems in the unique largest strongly connected part of their component; none if several are equally large."""
     bounded = np.ones(len(component), dtype=np.bool_)
     for number in range(int(component.max()) + 1):
         member = component == number

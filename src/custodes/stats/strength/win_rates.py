@@ -1,4 +1,4 @@
-"""Win rates without a model: of systems, and of pairs, with intervals; and what covariates say beyond the systems."""
+"""Win rates of systems and of pairs without a model, with intervals; and variation of covariates within systems."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
-_MANY = 1000  # clusters whose number may vary from draw to draw: shares do not feel it, and it is three times as fast
+_MANY = 1000  # clusters from which Poisson numbers are drawn: nearly equal, three times as fast
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairRates:
-    """Pairs of systems that were compared.
+    """Pairs of systems with comparisons.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class PairRates:
     wins, losses : arrays of shape (pairs,)
         Weighted proportions of comparisons that the first won and lost.
     effective : array of shape (pairs,)
-        Number of independent comparisons that these amount to.
+        Effective number of independent comparisons.
     freedom : array of shape (pairs,)
-        Degrees of freedom of their standard error: clusters less one; inf where comparisons are independent.
+        Degrees of freedom of the standard error: clusters minus one; inf if comparisons are independent.
     rate, low, high : arrays of shape (pairs,)
-        Win rate of the first, a tie counting half, with bounds.
+        Win rate of the first, with ties as half wins, and its bounds.
     """
 
     first: Ints
@@ -49,10 +49,10 @@ class PairRates:
 
 
 def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """The mean over the opponents that a system met of its share of the points against each: (1 + B, systems).
+    """Mean over the opponents of a system of its win rate against each: (1 + B, systems).
 
-    A tie is half a point; battles weigh as they say. Clusters are resampled, and the data come first. Each opponent
-    counts the same, however often it was met. NaN for a system that met nobody.
+    Ties count half; battles are weighted. Clusters are resampled, and row 0 is the data. Opponents have equal weights,
+    whatever the number of comparisons. NaN for a system without comparisons.
 
     >>> made = Battles(
     ...     first=np.array([0, 0, 0]), second=np.array([1, 1, 2]), sign=np.array([1, 0, 1], dtype=np.int8),
@@ -98,9 +98,9 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 
 
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
-    """The intervals of `system_rates` of these battles: (systems,) each.
+    """Intervals of `system_rates` for these battles: (systems,) each.
 
-    Those of a share, by as many equal clusters as those of the system amount to. NaN without resamples.
+    Wilson intervals with the effective number of clusters of each system. NaN without resamples.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
     for system, clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
@@ -111,11 +111,11 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 
 
 def _clusters(battles: Battles, n_systems: int) -> Floats:
-    """(systems,): how many equal clusters those amount to in which each fought (`equal_clusters`)."""
+    """(systems,): effective number of the clusters with battles of each system (`equal_clusters`)."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
     often = np.tile(battles.often, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
-    if n_units < len(battles.unit):  # else every battle is a cluster
+    if n_units < len(battles.unit):  # otherwise every battle is a cluster
         fought, code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
         system, weight = fought // n_units, np.asarray(np.bincount(code, weights=weight), dtype=np.float64)
         often = battles.clusters[fought % n_units]
@@ -126,10 +126,10 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
 
 
 def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
-    """The share of the points of every pair that met, with an interval that is not empty where one side always won.
+    """Win rates of all pairs with comparisons, with intervals of positive width also if one side always won.
 
-    One more win and one more loss are imagined, and battles count as many as clusters and weights leave of them. NaN
-    ends for a pair whose battles are all of one cluster, unless every battle is its own.
+    One more win and one more loss are added, and battles are reduced to the effective number implied by clusters and
+    weights. NaN bounds for a pair with battles in a single cluster, unless every battle is its own cluster.
 
     >>> made = pair_rates(
     ...     Battles(
@@ -156,7 +156,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     win, loss = ratio(summed(weight * (sign > 0)), total), ratio(summed(weight * (sign < 0)), total)
     margin = win - loss
     most = ratio(total**2, summed(weight**2))
-    # By clusters: the squared sum of what each adds, and what it weighs.
+    # By clusters: the squared sum of contributions, and the weights.
     n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
     clustered = n_units < len(unit)
     if clustered:
@@ -170,7 +170,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         by_cluster = np.bincount(of, weights=number * moved**2, minlength=n) * ratio(clusters, clusters - 1)
         equal = ratio(total**2, np.bincount(of, weights=number * weighed**2, minlength=n))
         spread = ratio(summed(weight * (sign - margin[pair]) ** 2), total)
-        # Where nothing varies, nothing tells whether a cluster says one thing or many.
+        # Without variation, the correlation within clusters is unknown.
         effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), equal)
     tail = (1 + confidence) / 2
     reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
@@ -190,9 +190,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
 
 def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
-    """Which share of the squares of covariates (n, k) is not a difference of two numbers, one a system: (k,).
+    """Proportion of the sum of squares of covariates (n, k) that is not a difference of system effects: (k,).
 
-    0 for a covariate that does not vary, or only with the systems, so that nobody can tell it from their strengths.
+    0 for a covariate that does not vary, or only between systems, so that it cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
     >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
@@ -212,7 +212,7 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
 
 
 def _adjusted(win: Floats, loss: Floats, n: Any, reach: Any) -> tuple[Floats, Floats]:
-    """The ends of a share of points by shares of wins and losses among `n` battles; it holds the share itself."""
+    """Bounds of a win rate from proportions of wins and losses among `n` battles; they contain the rate itself."""
     wins, losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
     middle = wins - losses
     error = np.sqrt(ratio(wins + losses - middle**2, n + 2))

@@ -1,4 +1,4 @@
-"""Accuracies of comparisons of outputs and of pairs of systems, with calibrated ties (acc_eq) and soft (SPA)."""
+"""Proportion of equal preferences of metric and annotators, over comparisons of outputs and over pairs of systems."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from custodes.stats.intervals import POSITIVE, SHARE
 
 
 def guessing(sample: Sample) -> Floats:
-    """(1 + B, metrics): the share of equal choices if a metric's had nothing to do with people's, at both tie rates.
+    """(1 + B, metrics): the expected sample accuracy of independent preferences with the same tie rates.
 
-    With people's tie rate t and the metric's u over all comparisons: t u + (1 - t)(1 - u) / 2.
+    With the human tie rate t and the metric's tie rate u: t u + (1 - t)(1 - u) / 2.
     """
     people, metric = sample.choices.tied
     return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
