@@ -12,8 +12,8 @@ from scipy import stats
 
 from custodes.combining import choices, trial
 from custodes.combining.methods import METHODS
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task, outer_folds, task
-from custodes.combining.terms import Terms
 from custodes.combining.training import fitted, training_data
 from custodes.combining.trial import tried
 from custodes.progress import silent

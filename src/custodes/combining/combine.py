@@ -15,7 +15,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, score, share, table
 from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
@@ -23,6 +23,7 @@ from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
 from custodes.combining.methods import BEST, DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
+from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
     comparison_columns,
     difference_columns,
@@ -33,7 +34,6 @@ from custodes.combining.tables import (
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, sampled, task
-from custodes.combining.terms import Terms, Unseen
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted

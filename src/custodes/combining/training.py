@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
 from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.combining.terms import Terms
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints

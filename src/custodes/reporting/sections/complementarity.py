@@ -59,7 +59,7 @@ def _variance(result: Complementarity) -> Figure:
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
         caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining variance "
-        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: as many raters "
+        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: the same number of raters "
         f"with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
         "agreement.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
