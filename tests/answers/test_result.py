@@ -61,7 +61,7 @@ def test_tables_are_those_declared_with_their_label_in_front() -> None:
 def test_essential_tables_that_have_rows_are_shown_and_any_on_request() -> None:
     assert [view.title for view in MADE.views()] == ["main (x)", "main (y)"]
     shown = next(MADE.views())
-    assert shown.rows == (("<a>", "0.500"),)
+    assert shown.rows == (("<a>", "0.50"),)
     assert shown.more == "2 of 4 rows not shown (--table main)"
     assert [view.rows for view in MADE.views("rare")] == [(("1",), ("1",))]
     assert [len(view.rows) for view in MADE.views("main")] == [2, 2]
@@ -81,7 +81,7 @@ def test_it_is_written_for_papers_and_notebooks_with_all_escaped() -> None:
 
 def test_printing_shows_the_essential_tables_as_plain_text() -> None:
     lines = str(MADE).splitlines()
-    assert lines[:2] == ["main (x)", "metric    tau"]
+    assert lines[:2] == ["main (x)", "metric   tau"]
     assert any(line.startswith("note: few items") for line in lines)
     assert "\x1b" not in str(MADE)
 

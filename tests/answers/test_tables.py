@@ -157,6 +157,7 @@ def test_points_and_differences_of_proportions_carry_their_unit(declared: Table)
     for own, header, words in zip(declared.columns, view.header, view.labels, strict=True):
         unit = ""
         if own.is_number and own.kind not in ("share", "probability"):
-            unit = "points" if IN_POINTS.search(own.doc) else "−1 to 1" if DIFFERENCE.search(own.doc) else ""
-        assert header == (f"{own.name} (points)" if unit == "points" else own.name)
+            difference = "−1 to 1" if DIFFERENCE.search(own.doc) else ""
+            unit = "points" if IN_POINTS.search(own.doc) else difference or own.unit
+        assert header == (f"{own.name} ({unit})" if unit in ("points", own.unit) and unit else own.name)
         assert words.endswith(f" ({unit})" if unit else ""), own.name

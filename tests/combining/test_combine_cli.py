@@ -181,10 +181,7 @@ def test_bad_studies_are_refused_and_nothing_is_written(custodes: Run, study: pl
         (study.filter(pl.col("rater") == "ann"), ("no metric",)),
         (
             study.filter(pl.col("rater") != "ann"),
-            (
-                "no rater is known to be human; name the annotators with --human 'PATTERN' (or give a "
-                "column or raters file with 'kind'). Raters: a, b,",
-            ),
+            ("no human ratings, as every rater is a metric (a, b,",),
         ),
         (
             study.with_columns(score=pl.when(pl.col("rater") == "ann").then(3.0).otherwise("score")),

@@ -86,7 +86,7 @@ def objective_of(result: Combine) -> str:
 
 def axis_of(objective: str) -> str:
     """Axis title of scores."""
-    return f"{Combine.declared()['comparison'].column(objective).label}  with human ratings, held out"
+    return f"{Combine.declared()['comparison'].column(objective).label} with human ratings, held out"
 
 
 def methods(data: Any, *, objective: str) -> Any:

@@ -128,8 +128,8 @@ def explained_variance(
     """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
     The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
-    proportion of each component. Line: cumulative proportion. Dashed grey: the same for raters who rank at random. Grey rule: 80
-    %.
+    proportion of each component. Line: cumulative proportion. Dashed grey: the same for raters who rank at random. Grey
+    rule: 80 %.
 
     Parameters
     ----------
