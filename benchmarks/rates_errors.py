@@ -20,8 +20,8 @@ from scipy.special import ndtri
 from custodes.evaluate.rates.comparisons import decided, difference_rows, slice_row, with_findings
 from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.stats.rates.alternative_annotator_test import advantages, replacement
 from custodes.stats.rates.measures import BINARY, GENERAL, kappa
-from custodes.stats.rates.replacement import advantages, replacement
 
 JUDGES = ((0.6, 0.95), (0.7, 0.7), (0.9, 0.9), (0.99, 0.99), (0.95, 0.6))
 """TPR and TNR."""

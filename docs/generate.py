@@ -17,7 +17,7 @@ from custodes.annotate.plan import rows
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.result import Provenance, Result
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.data.items import Items
 from custodes.data.notes import Note
 from custodes.data.outputs import Outputs

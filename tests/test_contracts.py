@@ -23,7 +23,7 @@ from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.edges import CELLS
+from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
 from tests.questions import QUESTIONS, RESULTS, command, options
 

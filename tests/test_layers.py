@@ -49,10 +49,10 @@ BELOW = {
         "command_line": "errors",
         "options": "answers arguments command_line console control_characters data errors files progress",
         "diagnosis": "annotate answers data public",
-        "verbs": "answers arguments command_line console data errors evaluate options public questions",
+        "question_commands": "answers arguments command_line console data errors evaluate options public questions",
         "commands": "annotate answers arguments cache combining command_line console data diagnosis errors files "
-        "judging options plots process progress public questions reporting scoring verbs",
-        "cli": "command_line commands console files questions verbs",
+        "judging options plots process progress public questions reporting scoring question_commands",
+        "cli": "command_line commands console files question_commands questions",
         "__main__": "cli commands process",
     }.items()
 }

@@ -89,7 +89,11 @@ def app() -> App:
     command = App(help=ABOUT, version=version("custodes"), **HOW)
     command.register_install_completion_command()
     for verb, line in VERBS.items():
-        module = "custodes.verbs" if verb in QUESTIONS and verb not in WITH_SUBCOMMANDS else f"custodes.commands.{verb}"
+        module = (
+            "custodes.question_commands"
+            if verb in QUESTIONS and verb not in WITH_SUBCOMMANDS
+            else f"custodes.commands.{verb}"
+        )
         command.command(f"{module}:{verb}", name=verb, **({"help": line} if verb in WITH_SUBCOMMANDS else {}))
     return command
 

@@ -74,5 +74,6 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
         "last_answer": None,
         "quiet": None,
         "reach": Reach(),
+        "excluded": (0, 0),
     }
     return Snapshot(pairs=pairs, people=people, **usual | given)

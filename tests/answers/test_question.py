@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes.answers.question import Rng, documented, options_of, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting
+from custodes.answers.shared_arguments import DEFAULTS, Setting
 from custodes.answers.tables import count, table
 from custodes.data.notes import Note
 from custodes.data.simulate import demo_study

@@ -41,7 +41,6 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
         items=item,
         groups=item,
         by="kendall",
-        top=None,
         rng=np.random.default_rng(0),
     )
     return METHODS[name].fit(training), scales

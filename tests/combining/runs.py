@@ -10,8 +10,8 @@ import polars as pl
 import custodes as cu
 from custodes.combining.combine import Combine, combine
 from custodes.combining.methods import METHODS
+from custodes.combining.settings import Terms
 from custodes.combining.task import outer_folds, task
-from custodes.combining.terms import Terms
 from custodes.data.study import Study
 from tests.combining.tasks import ITEMS, N_SYSTEMS
 from tests.evaluate.judged_studies import Scores, judged

@@ -12,8 +12,8 @@ from scipy import stats
 
 from custodes.combining import choices, trial
 from custodes.combining.methods import METHODS
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task, outer_folds, task
-from custodes.combining.terms import Terms
 from custodes.combining.training import fitted, training_data
 from custodes.combining.trial import tried
 from custodes.progress import silent
@@ -40,7 +40,7 @@ def brute(of: Task, train: np.ndarray, held: np.ndarray) -> dict[str, float]:
     scales, training = training_data(of, terms("auto"), train, generator(), {})
     x, y = scales.apply(of.rows(np.flatnonzero(held.ravel()))), of.human[held]
     said = {own.name: own.fit(training).predict(x) for own in AMONG if own.name != "blend"}
-    said["blend"] = (said["ridge"] + said["xgboost"]) / 2
+    said["blend"] = (said["best"] + said["ridge"] + said["xgboost"]) / 3
     return {name: float(stats.kendalltau(y, own).statistic) for name, own in said.items()}
 
 

@@ -429,9 +429,12 @@ def test_scores_beyond_declared_bounds_are_told() -> None:
     assert "a (" in rules(made)["beyond-declared"]
 
 
-def test_top_is_for_gp_alone() -> None:
-    with pytest.raises(OptionError, match="top=2 applies to the method gp, which is not among ridge"):
-        asked(planted(), method="ridge", top=2)
+def test_top_limits_the_metrics_of_a_method_and_has_no_effect_on_the_best_one() -> None:
+    with pytest.raises(OptionError, match="top=2 has no effect on the method best"):
+        asked(planted(), method="best", top=2)
+    combined = combine(judged(planted()), method="ridge", top=1, repeats=1, resamples=0)
+    assert combined.comparison["metrics_used"].item() == 1
+    assert (combined.weights["weight"] != 0).sum() == 1
 
 
 def test_scoring_what_was_fitted_on_is_told() -> None:

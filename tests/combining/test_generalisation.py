@@ -14,8 +14,8 @@ from custodes.combining import training as training_of
 from custodes.combining.combine import Combine
 from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
 from custodes.combining.methods import TrainingData
+from custodes.combining.settings import Terms
 from custodes.combining.task import task
-from custodes.combining.terms import Terms
 from custodes.combining.trial import tried
 from custodes.data.study import Study
 from custodes.progress import silent

@@ -12,7 +12,7 @@ import msgspec
 
 from custodes.annotate import study_file
 from custodes.annotate.plan import StudyPlan
-from custodes.data.loading.running import ANNOTATION_STUDY
+from custodes.data.loading.live_study import ANNOTATION_STUDY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,12 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.answers.setting import settings as filled
+from custodes.answers.shared_arguments import settings as filled
 from custodes.data.battle_counting import count_battles
-from custodes.data.cells import BY_ORDER, OutcomeCounts
 from custodes.data.comparisons import HUMAN
 from custodes.data.counting import count_pairs
-from custodes.data.engines import in_engine
+from custodes.data.outcome_counts import BY_ORDER, OutcomeCounts
+from custodes.data.table_engines import in_engine
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.clusters import counted
 from custodes.evaluate.rater_comparison import compared_by_any

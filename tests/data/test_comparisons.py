@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.data import comparison_rules as module
-from custodes.data.cells import OutcomeCounts
-from custodes.data.comparison_rules import compare_in_memory, human_threshold
+from custodes.data import ties_and_orders as module
 from custodes.data.comparisons import ABSENT, Comparisons, pair_codes, pairs_of
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
+from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.evaluate.rater_comparison import HUMAN, RaterComparison, all_raters, compare
 from tests.random_studies import study
 

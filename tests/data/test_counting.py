@@ -14,10 +14,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from custodes.data.cells import OutcomeCounts
-from custodes.data.comparison_rules import Aggregate
 from custodes.data.counting import count_pairs
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.simulate import demo_study
+from custodes.data.ties_and_orders import Aggregate
 from custodes.errors import InputError, OptionError
 
 duckdb = pytest.importorskip("duckdb")

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Comparisons
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.panel import Panel
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings

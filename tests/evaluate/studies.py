@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.data.cells import OutcomeCounts
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.data.cells import OutcomeCounts
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.simulate import simulate_counts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction

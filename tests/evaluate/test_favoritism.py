@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.data.cells import OutcomeCounts
-from custodes.evaluate.edges import CELLS
+from custodes.data.outcome_counts import OutcomeCounts
+from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.favoritism import favoritism
 from tests.evaluate.studies import GOLDEN, counts_of, study_of
 

@@ -199,7 +199,7 @@ def test_estimates_do_not_depend_on_the_number_of_resamples(question: str, frame
 
 @pytest.mark.parametrize("frame", [ratings, verdicts])
 def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
-    from custodes.data.cells import OutcomeCounts
+    from custodes.data.outcome_counts import OutcomeCounts
     from custodes.evaluate.rater_comparison import compare
     from custodes.evaluate.rater_scores import rater_scores
 

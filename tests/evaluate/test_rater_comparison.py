@@ -11,7 +11,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate import rater_comparison as module
-from custodes.evaluate.edges import CELLS
+from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats import ABSENT
 from tests.evaluate.studies import grid, rated, study_of, verdicts

@@ -273,10 +273,7 @@ def test_examples_agree_with_people() -> None:
         (3, "give STUDY:K"),
         (
             (cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2),
-            (
-                "examples: no rater is known to be human; name the annotators with human='PATTERN' "
-                r"\(or give a column or raters file with 'kind'\)\. Raters:"
-            ),
+            r"examples: no human ratings, as every rater is a metric \(ann\); add a file of human ratings",
         ),
         ((cu.read(PEOPLE), 50), "has 12 items with texts and human verdicts .*, and 50 are requested"),
         ((cu.read(PEOPLE), 12), "examples use all 12 items"),

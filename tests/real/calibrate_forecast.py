@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.answers.setting import DEFAULTS, NONE
+from custodes.answers.shared_arguments import DEFAULTS, NONE
 from custodes.evaluate.protocol.annotations import RatedPairs, comparisons_of, rated_pairs
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT

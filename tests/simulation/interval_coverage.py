@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Comparisons
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS

@@ -15,7 +15,7 @@ HOMES = {
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
     # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.
     r"majority": {"stats/annotator_models.py", "stats/judging/committee.py"},
-    r"(merge|settle)\w*_orders|average\w*_orders": {"data/comparison_rules.py"},
+    r"(merge|settle)\w*_orders|average\w*_orders": {"data/ties_and_orders.py"},
     r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
 }
 ELSEWHERE = r"kendalltau|spearmanr|pearsonr|weightedtau|rankdata|corrcoef|corr|somersd|multimode"

@@ -25,7 +25,7 @@ from custodes.annotate.rows import (
     look_row,
 )
 from custodes.annotate.state import StudyState
-from custodes.data.loading.running import reason
+from custodes.data.loading.live_study import reason
 from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0

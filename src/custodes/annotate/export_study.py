@@ -15,8 +15,8 @@ import msgspec
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.loading.live_study import is_study, of_one_state
 from custodes.data.loading.load import SIGNATURE, SIGNED, digest_line
-from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.readers.annotation import study_of
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes

@@ -21,7 +21,7 @@ from typing import BinaryIO
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.data.loading.running import check_sound, is_study, reason
+from custodes.data.loading.live_study import check_sound, is_study, reason
 from custodes.errors import CustodesError, InputError, OptionError, shown
 from custodes.files import check_writable
 from custodes.process import UNFINISHED

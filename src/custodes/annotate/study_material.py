@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import value_list
-from custodes.data.comparison_rules import FLOAT_NOISE
 from custodes.data.loading import check_exists
 from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
+from custodes.data.ties_and_orders import FLOAT_NOISE
 from custodes.errors import InputError, MissingExtraError, OptionError, listed, shown, suggestion
 from custodes.evaluate.rater_comparison import all_raters
 from custodes.progress import Progress

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from custodes.answers.setting import HELP
+from custodes.answers.shared_arguments import HELP
 from custodes.arguments import declared
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from custodes.answers.setting import NONE, selection_of, settings
+from custodes.answers.shared_arguments import NONE, selection_of, settings
 from custodes.arguments import checked, one_of
-from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import HUMAN
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.memory import fits, memory, of_resamples
 

@@ -17,10 +17,10 @@ from docstring_parser import DocstringStyle, parse
 
 from custodes.answers.docstrings import with_sections
 from custodes.answers.result import Provenance, Result
-from custodes.answers.setting import DEFAULTS, HELP
+from custodes.answers.shared_arguments import DEFAULTS, HELP
 from custodes.arguments import argument, declared, seed_or_generator
-from custodes.data.cells import OutcomeCounts
 from custodes.data.counts import is_counts, read_counts
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion

@@ -45,7 +45,7 @@ TYPES: Mapping[Kind, Any] = {
 """Types of columns by kind; all others are floats."""
 
 TABLE = "table"
-"""Metadata key of the declaration in a field of a result."""
+"""Key under which a field of a result stores its declaration."""
 
 
 @dataclass(frozen=True, kw_only=True)

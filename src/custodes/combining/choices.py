@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from custodes.combining.methods import Method, with_means
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.combining.terms import Terms
 from custodes.combining.training import Part, Scores, fitted, without
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints

@@ -15,14 +15,15 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, score, share, table
 from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
-from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
+from custodes.combining.methods import BEST, DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
+from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
     comparison_columns,
     difference_columns,
@@ -33,7 +34,6 @@ from custodes.combining.tables import (
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, sampled, task
-from custodes.combining.terms import Terms, Unseen
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
@@ -186,7 +186,7 @@ class Combine(Result):
     folds="Held-out units: item; leave-one-out of system, dataset or group; or a table item, fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
-    top="Number of metrics for gp (default: all).",
+    top="Number of metrics, those of the highest objective in training (default: all).",
     costs="Table: metric (or rater), cost (default: from the raters table, or 1).",
 )
 def combine(
@@ -298,9 +298,8 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
     if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
-    if top is not None and not any(method.takes_top for method in methods):
-        able = listed(method.name for method in METHODS.values() if method.takes_top)
-        raise OptionError(f"top={top} applies to the method {able}, which is not among {', '.join(names)}")
+    if top is not None and names == (BEST.name,):
+        raise OptionError(f"top={top} has no effect on the method best, which uses one metric; name another method")
     return methods
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
 from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.combining.terms import Terms
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
@@ -29,16 +29,16 @@ def training_data(
     rows = np.flatnonzero((train & of.rated).ravel())
     x, items = of.rows(rows), rows // len(of.design.systems)
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
-    return scales, TrainingData(
+    data = TrainingData(
         x=scales.apply(x),
         y=of.human.ravel()[rows],
         items=items,
         groups=of.design.units[items],
         by=terms.objective,
-        top=terms.top,
         rng=rng,
         inner=inner,
     )
+    return scales, data if terms.top is None else data.with_top(terms.top)
 
 
 class Part(NamedTuple):

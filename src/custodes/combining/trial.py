@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from custodes.combining import choices
 from custodes.combining.methods import BEST
+from custodes.combining.settings import Terms
 from custodes.combining.task import Task, outer_folds
-from custodes.combining.terms import Terms
 from custodes.combining.training import Scores, fitted, without
 from custodes.memory import check_memory
 from custodes.progress import Progress

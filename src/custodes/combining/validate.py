@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, score, table
 from custodes.arguments import assignment_list, one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores

@@ -16,7 +16,7 @@ from custodes.console import say, tell
 from custodes.files import check_distinct_files, write_atomically
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.verbs import OUTPUT, READING, numbers
+from custodes.question_commands import OUTPUT, READING, numbers
 
 annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 

@@ -15,7 +15,7 @@ from custodes.console import put, say, tell
 from custodes.errors import OptionError
 from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
 from custodes.options import Output
-from custodes.verbs import OUTPUT
+from custodes.question_commands import OUTPUT
 
 if TYPE_CHECKING:
     from custodes.annotate.service import Service

@@ -15,7 +15,7 @@ from custodes.annotate.plan import KEYS, StudyPlan, rows
 from custodes.annotate.plan_file import changed, plan_of, read_plan
 from custodes.arguments import members, value_list
 from custodes.errors import OptionError, shown
-from custodes.verbs import with_parameters
+from custodes.question_commands import with_parameters
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options with another name than their key."""

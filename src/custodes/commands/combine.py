@@ -6,18 +6,18 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from custodes import verbs
+from custodes import question_commands
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.command_line import HOW, OUTPUT_OPTIONS
 from custodes.console import put, tell
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
-from custodes.verbs import READING
+from custodes.question_commands import READING
 
 combine = App(name="combine", group_parameters=HOW["group_parameters"])
-combine.command(verbs.combine, name="fit")
-combine.command(verbs.validate, name="validate")
+combine.command(question_commands.combine, name="fit")
+combine.command(question_commands.validate, name="validate")
 
 
 @combine.command

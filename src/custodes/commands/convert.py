@@ -18,7 +18,7 @@ from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, writ
 from custodes.errors import OptionError, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
-from custodes.verbs import READING
+from custodes.question_commands import READING
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 

@@ -11,8 +11,8 @@ import custodes as cu
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import say, tell
 from custodes.data.counts import SUFFIX
-from custodes.data.engines import in_engine
 from custodes.data.scanning import Engine, scanned
+from custodes.data.table_engines import in_engine
 from custodes.errors import OptionError, shown
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from custodes.diagnosis import Doctor
 from custodes.diagnosis import doctor as examined
 from custodes.options import Output
-from custodes.verbs import OUTPUT
+from custodes.question_commands import OUTPUT
 
 
 def doctor(output: Output = OUTPUT) -> int:

@@ -35,7 +35,7 @@ from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import judgements_of
 from custodes.options import Inputs, Reading, progress, read_by
 from custodes.process import Stoppable
-from custodes.verbs import READING, arguments_of, with_options
+from custodes.question_commands import READING, arguments_of, with_options
 
 Text = str | None
 

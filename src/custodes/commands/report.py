@@ -16,9 +16,9 @@ from custodes.options import Inputs, Output, Reading, progress, read_by
 from custodes.plots import alt
 from custodes.process import return_memory
 from custodes.progress import Progress
+from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
 from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
-from custodes.verbs import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
 
 T = TypeVar("T")
 

@@ -20,10 +20,10 @@ from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, progress, read_by
 from custodes.process import Stoppable
+from custodes.question_commands import READING, arguments_of, with_options
 from custodes.scoring.listing import listing
 from custodes.scoring.run import planned
 from custodes.scoring.scripts import script_of
-from custodes.verbs import READING, arguments_of, with_options
 
 METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 

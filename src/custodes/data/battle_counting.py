@@ -9,11 +9,11 @@ import narwhals as nw
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.cells import BY_ORDER, SIGNS, OutcomeCounts, counted_jointly, summed
 from custodes.data.comparisons import HUMAN
-from custodes.data.engines import check_known, collected, in_engine, names_of
 from custodes.data.notes import Note, noted
 from custodes.data.origin import counted_by
+from custodes.data.outcome_counts import BY_ORDER, SIGNS, OutcomeCounts, counted_jointly, summed
+from custodes.data.table_engines import check_known, collected, in_engine, names_of
 from custodes.data.verdict_merging import MergingPlan, Orders, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
 from custodes.errors import InputError, OptionError, listed

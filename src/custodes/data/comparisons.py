@@ -1,6 +1,6 @@
 """The table of comparisons: the preference of each rater between two outputs of an item.
 
-`comparison_rules.py` derives its rows from scores and verdicts.
+`ties_and_orders.py` derives its rows from scores and verdicts.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.cells import OutcomeCounts, count_cells, summed
-from custodes.data.comparison_rules import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
 from custodes.data.comparisons import HUMAN
-from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
 from custodes.data.origin import counted_by
+from custodes.data.outcome_counts import OutcomeCounts, count_cells, summed
 from custodes.data.table import check_columns
+from custodes.data.table_engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
+from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
 

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.cells import BY_ORDER, OutcomeCounts
 from custodes.data.counts_sum import sum_counts
 from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note
 from custodes.data.origin import Origin
+from custodes.data.outcome_counts import BY_ORDER, OutcomeCounts
 from custodes.errors import InputError, OptionError
 from custodes.files import write_atomically
 from custodes.strict_json import decode, digest, prepare_decoder

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.data.cells import BY_ORDER, SIGNS, OutcomeCounts
 from custodes.data.origin import Origin, digest_of
+from custodes.data.outcome_counts import BY_ORDER, SIGNS, OutcomeCounts
 from custodes.data.panel import pair_positions
 from custodes.errors import InputError, listed, shown
 

@@ -10,7 +10,6 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from custodes.data.comparison_rules import Orders, merge_orders
 from custodes.data.mapping.column_vocabulary import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
@@ -25,6 +24,7 @@ from custodes.data.table import (
     repeated,
     to_polars,
 )
+from custodes.data.ties_and_orders import Orders, merge_orders
 from custodes.errors import InputError, listed
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
@@ -178,7 +178,7 @@ class Preferences:
         return self._merged("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
-        """Merge the verdicts in both presentation orders and all repeats (`comparison_rules.merge_orders`), with notes.
+        """Merge the verdicts in both presentation orders and all repeats (`ties_and_orders.merge_orders`), with notes.
 
         Returns
         -------

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import narwhals as nw
 import polars as pl
 
-from custodes.data.engines import in_engine
 from custodes.data.loading.source import exists, matches
+from custodes.data.table_engines import in_engine
 from custodes.errors import InputError, MissingExtraError, OptionError, listed
 
 Engine = Literal["polars", "duckdb"]

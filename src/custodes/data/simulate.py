@@ -34,8 +34,8 @@ class SimulatedMetric:
 
     `favours` maps systems to their bonus, in units of quality. `copies` names an earlier metric whose latent score is
     used instead of a new one. `levels` makes scores the integers 1 to levels (a judge; 0: continuous, in (0, 1)).
-    `by_aspect` rates every aspect, else their mean. With `higher_is_better` false it is a distance, in (0, inf).
-    `missing` is the proportion of items without scores.
+    With `by_aspect` each aspect is rated, without it their mean. With `higher_is_better` false it is a distance, in
+    (0, inf). `missing` is the proportion of items without scores.
     """
 
     name: str

@@ -11,10 +11,10 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.comparison_rules import OUTPUTS, combine_annotators, merge_orders
 from custodes.data.comparisons import HUMAN
-from custodes.data.engines import collected
 from custodes.data.notes import Note, noted
+from custodes.data.table_engines import collected
+from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders
 from custodes.data.verdict_rows import WHERE
 from custodes.errors import InputError, listed
 

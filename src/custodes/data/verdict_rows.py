@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from custodes.data.comparisons import HUMAN
-from custodes.data.engines import collected, lazy_rows
 from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
 from custodes.data.readers.verdict_words import ALLOWED, EMPTY, what_is_said
+from custodes.data.table_engines import collected, lazy_rows
 from custodes.errors import InputError, listed
 
 WHERE = "count_battles"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from custodes.answers.setting import DEFAULTS, Setting
-from custodes.data.cells import OutcomeCounts
+from custodes.answers.shared_arguments import DEFAULTS, Setting
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparable import label_of

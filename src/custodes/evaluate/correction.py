@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
 from custodes.answers.views import number, parts, titled
 from custodes.answers.wording import column_digits, estimate_text
 from custodes.arguments import between, one_of, value_list
-from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.clusters import Counted, cluster_notes, clustered, counted, margin_effects, table_effects
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
+from custodes.evaluate.decision_graph import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.clusters import DesignEffect

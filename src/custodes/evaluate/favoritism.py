@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import (
     View,
     count,
@@ -30,9 +30,9 @@ from custodes.answers.tables import (
 )
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
-from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import FEWEST
@@ -46,7 +46,7 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.edges import CELLS, PAIR, crossed, written
+from custodes.evaluate.decision_graph import CELLS, PAIR, crossed, written
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes

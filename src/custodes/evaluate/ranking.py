@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
 from custodes.arguments import one_of
-from custodes.data.cells import ClusterCells, OutcomeCounts, Sums
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import ClusterCells, OutcomeCounts, Sums
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
@@ -34,7 +34,7 @@ from custodes.evaluate.clusters import (
     null_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
+from custodes.evaluate.decision_graph import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.memory import check_memory, of_resamples

@@ -16,14 +16,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.setting import Setting, Ties, selection_of, settings
-from custodes.data.cells import ClusterCells
-from custodes.data.comparison_rules import compare_in_memory, human_threshold
+from custodes.answers.shared_arguments import Setting, Ties, selection_of, settings
 from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import ClusterCells
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.data.table import kept
+from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few

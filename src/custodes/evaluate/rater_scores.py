@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.arguments import one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted

@@ -55,10 +55,9 @@ class Patience:
     most: float = 600.0
 
     def wait(self, tried: int, retry_after: float | None) -> float:
-        """Seconds until the next attempt: at least the pause requested by the server, else uniform up to the maximum
-        ("full jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed simultaneously are not
-        retried simultaneously.
-        """
+        """Seconds until the next attempt: at least the pause that the server requests; without one, uniform up to the
+        maximum ("full jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed together are not sent
+        again together."""
         drawn = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
         return drawn if retry_after is None else retry_after + min(drawn, self.first)
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import polars as pl
 
-from custodes.data.comparison_rules import OUTPUTS, combine_annotators, human_threshold, score_differences
 from custodes.data.notes import Note
 from custodes.data.reading import read
 from custodes.data.study import Study
+from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, human_threshold, score_differences
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.judging.judge import TIE, A, B, Judge
 from custodes.judging.plan import JudgedTexts, lot, messages

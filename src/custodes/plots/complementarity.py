@@ -128,7 +128,7 @@ def explained_variance(
     """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
     The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
-    the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey rule: 80
+    proportion of each component. Line: cumulative proportion. Dashed grey: the same for raters who rank at random. Grey rule: 80
     %.
 
     Parameters
@@ -180,8 +180,8 @@ def variance_curve(data: Any) -> Any:
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltip = [
         alt.Tooltip("component:Q"),
-        *_interval("explained_variance", ".1%", title="share"),
-        alt.Tooltip("cumulative:Q", format=".1%", title="together"),
+        *_interval("explained_variance", ".1%", title="proportion"),
+        alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
     layers = [

@@ -10,7 +10,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.arguments import one_of
 from custodes.errors import OptionError
-from custodes.evaluate.edges import CELLS, OUTCOMES
+from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism
 from custodes.plots.choice import chosen, of_aspect, titled
 

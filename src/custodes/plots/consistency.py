@@ -11,7 +11,7 @@ import custodes.plots.theme as theme
 from custodes.errors import OptionError, listed
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
-from custodes.evaluate.edges import CELLS, OUTCOMES
+from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.plots.choice import chosen, of_aspect, titled
 
 AXES = {

@@ -9,7 +9,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.answers.setting import NONE
+from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots.choice import of_aspect, titled
 from custodes.plots.drawable import drawable

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.edges import DECISION, crossed, ranking_graph
+from custodes.evaluate.decision_graph import DECISION, crossed, ranking_graph
 from custodes.evaluate.ranking import Ranking
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable

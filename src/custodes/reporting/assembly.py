@@ -16,7 +16,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
-from custodes.answers.setting import Setting, selection_of
+from custodes.answers.shared_arguments import Setting, selection_of
 from custodes.arguments import one_of
 from custodes.control_characters import escape_controls
 from custodes.data.study import Study

@@ -51,11 +51,22 @@ def test_equal_is_the_mean_of_what_varies() -> None:
 
 
 def test_ridge_is_that_of_its_stats() -> None:
-    of = training(p=7)
+    of = training(p=7, by="pearson")
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
     np.testing.assert_allclose(fitted("ridge", of).predict(of.x), ridge.predict(learnt, of.x), rtol=0, atol=1e-12)
     edges = np.array([np.zeros(7), np.ones(7), np.full(7, np.nan)])
     np.testing.assert_allclose(fitted("ridge", of).predict(edges), ridge.predict(learnt, edges), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by", ["kendall", "spearman"])
+def test_for_rank_correlations_ridge_predicts_ranks_on_the_scale_of_the_ratings(by: Any) -> None:
+    of, fresh = training(p=4, by=by), training(9, p=4).x
+    skewed = replace(of, y=np.exp(4 * of.y))
+    learnt = ridge.ridge(of.x, stats.rankdata(of.y), groups=of.groups)
+    in_ranks = ridge.predict(learnt, of.x)
+    slope, intercept = np.polyfit(in_ranks, skewed.y, 1)
+    expected = intercept + slope * ridge.predict(learnt, fresh)
+    np.testing.assert_allclose(fitted("ridge", skewed).predict(fresh), expected, rtol=1e-9)
 
 
 def test_the_limits_of_ridge_stay_within_the_scale() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from custodes.combining.methods import Formula
 from custodes.combining.methods.method import narrowed
@@ -72,11 +73,13 @@ def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
 
 
 def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
-    of = training(1)
+    of = training(1, by="pearson")
     y, mean, spread = of.standardised
     np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-12)
     np.testing.assert_allclose(y * spread + mean, of.y)
     assert replace(of, y=np.full(80, 3.0)).standardised[1:] == (3.0, 1.0)
+    y, mean, spread = replace(of, by="kendall").standardised
+    np.testing.assert_allclose(y * spread + mean, stats.rankdata(of.y) / 80)
 
 
 def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from custodes.combining.methods import METHODS
-from tests.combining.methods.training_sets import fitted, training
+from tests.combining.methods.training_sets import fill, fitted, training
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -34,6 +34,19 @@ def test_the_metrics_not_used_do_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("top", [1, 2])
+def test_every_method_may_use_the_best_metrics_only(name: str, top: int) -> None:
+    of = training()
+    best = np.argsort([-stats.kendalltau(column, of.y).statistic for column in fill(of).T])[:top]
+    formula = fitted(name, of.with_top(top))
+    assert set(formula.used) <= set(best)
+    changed = of.x.copy()
+    others = np.setdiff1d(np.arange(5), best)
+    changed[:, others] = 1 - changed[:, others]
+    np.testing.assert_array_equal(formula.predict(changed), formula.predict(of.x))
+
+
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("p", [1, 5])
 def test_the_planted_signal_is_learnt(name: str, p: int) -> None:
     train, fresh = training(1, p=p), training(2, p=p)
@@ -51,13 +64,11 @@ def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None
     of = training()
     gone = np.column_stack([np.full(len(of.x), np.nan), of.x])
     formula = fitted(name, replace(of, x=gone))
-    if name != "gp":  # it draws a weight for it, of which nothing is left but the intercept
-        assert 0 not in formula.used
+    assert 0 not in formula.used
     order = formula.predict(gone)
     held = np.column_stack([np.linspace(0, 1, len(of.x)), of.x])
     assert np.isfinite(formula.predict(held)).all()
-    if name != "gp":
-        np.testing.assert_array_equal(formula.predict(held), order)
+    np.testing.assert_array_equal(formula.predict(held), order)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
+from scipy import stats
 
 from custodes.stats.learning import boost, ridge
 from tests.combining.methods.training_sets import fill, fitted, training
@@ -20,15 +21,28 @@ def trained(x: np.ndarray, y: np.ndarray) -> Any:
     return lambda rows: model.predict(xgboost.DMatrix(rows)).astype(np.float64)
 
 
-def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge() -> None:
-    of, fresh = training(3), training(4)
+def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge_and_the_best_metric() -> None:
+    of, fresh = training(3, by="pearson"), training(4)
     reference = trained(of.x, of.y)(fresh.x)
     np.testing.assert_allclose(fitted("xgboost", of).predict(fresh.x), reference, atol=1e-6)
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
     limits = learnt.scaling.low, learnt.scaling.high
     clipped = trained(np.clip(of.x, *limits), of.y)(np.clip(fresh.x, *limits))
-    both = (ridge.predict(learnt, fresh.x) + clipped) / 2
-    np.testing.assert_allclose(fitted("blend", of).predict(fresh.x), both, atol=1e-6)
+    (place,) = fitted("best", of).used
+    slope, intercept = np.polyfit(fill(of)[:, place], of.y, 1)
+    column = np.clip(fresh.x[:, place], limits[0][place], limits[1][place])
+    single = intercept + slope * np.where(np.isnan(column), np.nanmean(of.x[:, place]), column)
+    mean = (single + ridge.predict(learnt, fresh.x) + clipped) / 3
+    np.testing.assert_allclose(fitted("blend", of).predict(fresh.x), mean, atol=1e-6)
+
+
+def test_for_kendall_trees_predict_ranks_on_the_scale_of_the_ratings() -> None:
+    of, fresh = training(3, by="kendall"), training(4).x
+    skewed = replace(of, y=np.exp(4 * of.y))
+    ranks = stats.rankdata(of.y)
+    model = trained(of.x, (ranks - ranks.mean()) / ranks.std())
+    slope, intercept = np.polyfit(model(of.x), skewed.y, 1)
+    np.testing.assert_allclose(fitted("xgboost", skewed).predict(fresh), intercept + slope * model(fresh), rtol=1e-5)
 
 
 def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:

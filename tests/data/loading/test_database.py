@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from custodes.data.loading import load_table
-from custodes.data.loading.running import ANNOTATION_STUDY
+from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
 

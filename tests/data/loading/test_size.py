@@ -17,7 +17,7 @@ from custodes.data.loading import arrow, load_table, size, source, spreadsheet
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
-from custodes.verbs import channel_table
+from custodes.question_commands import channel_table
 
 KEEP = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
 

@@ -57,7 +57,7 @@ def test_what_is_said_beside_it_counts_more(schema: Path, frame: pl.DataFrame) -
 
 
 def test_every_question_has_the_selection_of_a_schema() -> None:
-    from custodes.answers.setting import Selection
+    from custodes.answers.shared_arguments import Selection
 
     assert tuple(Selection.__annotations__) == SELECTION
 

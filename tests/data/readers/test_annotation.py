@@ -14,7 +14,7 @@ import pytest
 
 import custodes as cu
 from custodes.annotate.plan import Money, Question, StudyPlan
-from custodes.data.loading import load_table, running
+from custodes.data.loading import live_study, load_table
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
@@ -206,7 +206,7 @@ def test_the_digest_is_of_what_was_said(path: Path) -> None:
 def test_a_file_that_changes_each_time(path: Path) -> None:
     times = iter(range(100))
     with pytest.raises(InputError, match=r"^study\.db: the file changed during every attempt to read it; read a copy"):
-        running.of_one_state(path, lambda connection: os.utime(path, (0, next(times))))
+        live_study.of_one_state(path, lambda connection: os.utime(path, (0, next(times))))
 
 
 def test_what_is_no_whole_study(path: Path) -> None:

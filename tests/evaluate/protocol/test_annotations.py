@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from custodes.answers.setting import NONE
+from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.annotations import (
     IDEAL_MIXTURE,
     in_order,

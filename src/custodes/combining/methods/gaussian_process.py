@@ -12,10 +12,9 @@ INITIAL, ITERATIONS = 5, 100
 
 
 def gaussian_process(training: TrainingData) -> Formula:
-    """Weights that maximise the objective, for the `top` metrics."""
+    """The weights with the highest objective."""
     x, _ = training.filled
-    scores = np.nan_to_num(training.score(x.T), nan=-np.inf)
-    selected = np.sort(np.argsort(-scores, kind="stable")[: training.top])
+    selected = np.flatnonzero(np.isfinite(training.x).any(axis=0))
     columns = np.ascontiguousarray(x[:, selected].T)
     optimum = maximise(
         lambda weights: training.score(weights @ columns),
@@ -34,9 +33,8 @@ GP = Method(
     label="Bayesian optimisation",
     doc=(
         "a + b·Σ w·x with w in [0, 1] that maximise the objective by Bayesian optimisation: 5 "
-        "random points, then 100 (section 3.3.1). `--top N` uses the N best metrics only"
+        "random points, then 100 (section 3.3.1)"
     ),
     family="weights",
     fit=gaussian_process,
-    takes_top=True,
 )

@@ -23,19 +23,20 @@ def equal(training: TrainingData) -> Formula:
 
 
 def linear(training: TrainingData) -> Formula:
-    """Ridge regression on human ratings."""
-    by, weights, intercept = ridge.ridge(training.x, training.y, groups=training.groups)
-    # Limits outside the scale clip nothing, and the bounds in the file must not be wider than the scale.
+    """Ridge regression on the human ratings, or on their ranks (see `TrainingData.target`)."""
+    by, weights, intercept = ridge.ridge(training.x, training.target, groups=training.groups)
+    # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
     width = np.where(high > low, high - low, 1.0)
     slopes = np.nan_to_num(weights / by.scale, nan=0.0)
-    return Formula(
+    formula = Formula(
         weights=slopes * width,
         fill=(mean - low) / width,
         low=low,
         high=high,
         intercept=intercept - float(((mean - low) * slopes).sum()),
     )
+    return training.fitted_to_target(formula)
 
 
 def pairwise(training: TrainingData) -> Formula:
@@ -66,8 +67,9 @@ EQUAL = Method(
 RIDGE = Method(
     name="ridge",
     label="ridge regression",
-    doc="a + Σ w·x with the least mean squared error + penalty · Σ w² (weights per standard deviation); scores are"
-    " clipped at three standard deviations; the penalty is chosen in inner folds",
+    doc="a + Σ w·x with the least mean squared error + penalty · Σ w² (weights per standard deviation) for the ratings,"
+    " or for their ranks if the objective is a rank correlation; scores are clipped at three standard deviations; the"
+    " penalty is chosen in inner folds",
     family="weights",
     fit=linear,
     refits=linear,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
-from custodes.stats.learning.objective import Objective, objective
+from custodes.stats.learning.objective import RANK_CORRELATIONS, Objective, objective
+from custodes.stats.ranks import mid_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +72,8 @@ INNER = 5
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
     """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items` and `groups`
-    (rows,) the item and the cluster of each output; `by` the objective; `top` the number of metrics of methods that use
-    it (None: all); `inner` scores of methods on held-out folds of this part, by name (folds,), if known.
+    (rows,) the item and the cluster of each output; `by` the objective; `inner` scores of methods on held-out folds of
+    this part, by name (folds,), if known.
     """
 
     x: Floats
@@ -80,7 +81,6 @@ class TrainingData:
     items: NDArray[np.int64]
     groups: NDArray[np.int64]
     by: Objective
-    top: int | None
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
 
@@ -118,11 +118,24 @@ class TrainingData:
         fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
         return np.where(present, self.x, fill), fill
 
+    def with_top(self, n: int) -> TrainingData:
+        """The same with scores of the n metrics of the highest objective only."""
+        scores = np.nan_to_num(self.score(self.filled[0].T), nan=-np.inf)
+        others = np.argsort(-scores, kind="stable")[n:]
+        return replace(self, x=np.where(np.isin(np.arange(len(scores)), others), np.nan, self.x))
+
+    @cached_property
+    def target(self) -> Floats:
+        """What is predicted with the least squared error (rows,): the ratings, or their ranks in (0, 1] where the
+        objective is a rank correlation: squared errors of skewed ratings depend on a few of them."""
+        return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
+
     @cached_property
     def standardised(self) -> tuple[Floats, float, float]:
-        """y with mean 0 and standard deviation 1, with its mean and deviation: XGBoost computes in single precision."""
-        mean, spread = float(self.y.mean()), float(self.y.std()) or 1.0
-        return (self.y - mean) / spread, mean, spread
+        """The target with mean 0 and standard deviation 1, its mean and standard deviation: XGBoost computes in single
+        precision."""
+        mean, spread = float(self.target.mean()), float(self.target.std()) or 1.0
+        return (self.target - mean) / spread, mean, spread
 
     @cached_property
     def _learnt(self) -> dict[str, tuple[float, Formula]]:
@@ -153,14 +166,26 @@ class TrainingData:
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
     def calibrated(self, weights: Floats) -> Formula:
-        """Weights rescaled to the human ratings by least squares; the sign is never reversed."""
-        x, fill = self.filled
-        score, mean = weighted_sum(x, weights), self.y.mean()
-        spread = float(score.var())
+        """The weighted sum of metrics on the scale of the ratings."""
+        return self.on_rating_scale(Formula(weights=weights, fill=self.filled[1]))
+
+    def on_rating_scale(self, formula: Formula) -> Formula:
+        """The line in a formula that fits the ratings by least squares; its order is never reversed."""
+        score, mean = formula.predict(self.x), self.y.mean()
+        spread = float(score.var()) if np.ptp(score) > 0 else 0.0
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
-        # A sum that is negatively correlated with human ratings keeps its direction, shrunk to nearly 0.
+        # A formula that runs against the ratings keeps its direction, shrunk to almost nothing.
         slope = slope if slope > 0 else 1e-6
-        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()))
+        return replace(
+            formula,
+            weights=slope * formula.weights,
+            share=slope * formula.share,
+            intercept=float(mean + slope * (formula.intercept - score.mean())),
+        )
+
+    def fitted_to_target(self, formula: Formula) -> Formula:
+        """A formula that predicts `target`, on the scale of the ratings."""
+        return formula if self.target is self.y else self.on_rating_scale(formula)
 
 
 Family = Literal["weights", "importances", "both"]
@@ -174,7 +199,7 @@ class Method:
     """A method of combining metrics. `fit` learns a formula. `refits` learns its weights on resampled data, for their
     intervals (None: no intervals). `mean_of`: methods whose predictions it averages; `among`: methods between which it
     chooses. `fast`: a fit takes milliseconds, so the report and the tests on unseen systems include it; `by_default`:
-    fitted unless others are named, and tried by `auto`; `takes_top`: it uses only the `top` best metrics.
+    fitted unless others are named, and tried by `auto`.
     """
 
     name: str
@@ -187,13 +212,10 @@ class Method:
     among: tuple[Method, ...] = ()
     fast: bool = False
     by_default: bool = False
-    takes_top: bool = False
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Predictions of methods by name, where a method that is a mean averages those of its parts: nearly equal to a fit
-    of its own, with half the trees.
-    """
+    """Predictions of methods by name; a method that is a mean averages those of its parts, nearly its own fit."""
     return {
         method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
         if method.mean_of

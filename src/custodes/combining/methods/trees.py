@@ -1,4 +1,4 @@
-"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or averaged with a linear model."""
+"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or averaged with weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.combining.methods.linear import RIDGE
+from custodes.combining.methods.linear import BEST, RIDGE
 from custodes.combining.methods.method import Formula, Method, TrainingData, narrowed
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
@@ -17,29 +17,26 @@ SEED = 0
 """Seed of XGBoost's row sampling: fixed, so that the same data give the same trees."""
 
 
-def _boosted(training: TrainingData, x: Floats, columns: NDArray[np.intp]) -> tuple[boost.Trees, Floats]:
-    """Fit trees that predict standardised ratings from some columns of x (rows, metrics): trees and importances.
-
-    A column without values does not change the trees.
-    """
-    values = np.full_like(x, np.nan)
-    values[:, columns] = x[:, columns]
-    return boost.boosted(values, training.standardised[0], seed=SEED, **boost.SETTINGS)
-
-
-def trees_on(training: TrainingData, columns: NDArray[np.intp]) -> Formula:
-    """Trees on some of the metrics."""
-    trees, importance = _boosted(training, training.x, columns)
+def trees_on(
+    training: TrainingData, columns: NDArray[np.intp], low: Floats | float = 0.0, high: Floats | float = 1.0
+) -> Formula:
+    """Fit trees on some of the metrics, clipped to limits (metrics,); a column without values changes no tree."""
+    values = np.full_like(training.x, np.nan)
+    values[:, columns] = narrowed(training.x, low, high)[:, columns]
+    target, mean, spread = training.standardised
+    trees, importance = boost.boosted(values, target, seed=SEED, **boost.SETTINGS)
     splits = bool(importance.any())
-    _, mean, spread = training.standardised
-    return Formula(
+    formula = Formula(
         weights=np.zeros(len(importance)),
         fill=training.filled[1],
+        low=low,
+        high=high,
         importance=importance,
         intercept=mean,
         trees=trees if splits else None,
         share=spread if splits else 0.0,
     )
+    return training.fitted_to_target(formula)
 
 
 def xgboost(training: TrainingData) -> Formula:
@@ -62,27 +59,37 @@ def xgboost_pruned(training: TrainingData) -> Formula:
     return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
-def half(training: TrainingData) -> Formula:
-    """Half of a ridge regression, the linear part of `blend`."""
-    whole = training.learn(RIDGE)[1]
-    return replace(whole, weights=whole.weights / 2, intercept=whole.intercept / 2)
+def weights_of_blend(training: TrainingData) -> Formula:
+    """The blend without its trees: a third each of the best single metric and of ridge regression."""
+    single, line = training.learn(BEST)[1], training.learn(RIDGE)[1]
+    low, width = np.asarray(line.low), np.subtract(line.high, line.low)
+    return replace(
+        line,
+        weights=(line.weights + single.weights * width) / 3,
+        intercept=(line.intercept + single.intercept + float(single.weights @ low)) / 3,
+    )
 
 
 def blend(training: TrainingData) -> Formula:
-    """The mean of ridge regression and boosted trees."""
-    line = half(training)
-    columns = np.flatnonzero(line.weights)
+    """The mean of the best single metric, ridge regression and boosted trees."""
+    line = weights_of_blend(training)
+    columns = np.flatnonzero(training.learn(RIDGE)[1].weights)
     if not len(columns):
-        return training.learn(RIDGE)[1]
-    trees, importance = _boosted(training, narrowed(training.x, line.low, line.high), columns)
-    _, mean, spread = training.standardised
-    return replace(line, intercept=line.intercept + mean / 2, trees=trees, share=spread / 2, importance=importance)
+        return training.learn(BEST)[1]
+    trees = trees_on(training, columns, line.low, line.high)
+    return replace(
+        line,
+        intercept=line.intercept + trees.intercept / 3,
+        trees=trees.trees,
+        share=trees.share / 3,
+        importance=trees.importance,
+    )
 
 
 XGBOOST = Method(
     name="xgboost",
     label="boosted trees",
-    doc="100 boosted trees of depth 2, rate .05, each on 80 % of the outputs",
+    doc="100 boosted trees of depth 2, rate .05, each on 80 % of the outputs; the target is that of `ridge`",
     family="importances",
     fit=xgboost,
     by_default=True,
@@ -96,11 +103,11 @@ XGBOOST_PRUNED = Method(
 )
 BLEND = Method(
     name="blend",
-    label="ridge and boosted trees",
-    doc="(`ridge` + `xgboost`) / 2 (*ours*)",
+    label="best metric, ridge and boosted trees",
+    doc="(`best` + `ridge` + `xgboost`) / 3 (*ours*)",
     family="both",
     fit=blend,
-    refits=half,
-    mean_of=(RIDGE, XGBOOST),
+    refits=weights_of_blend,
+    mean_of=(BEST, RIDGE, XGBOOST),
     by_default=True,
 )

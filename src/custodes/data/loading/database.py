@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.compression import allowed, mebibytes
-from custodes.data.loading.running import ANNOTATION_STUDY
+from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.loading.size import AT_ONCE
 from custodes.data.loading.table import chosen, named_columns, with_column_names
 from custodes.data.table import series_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.data.loading import arrow, compression, database, running, spreadsheet
+from custodes.data.loading import arrow, compression, database, live_study, spreadsheet
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import digest_of, files_of, holds_table, stacked, with_class_names
 from custodes.data.loading.records import from_json, from_lines
@@ -103,7 +103,7 @@ def load_table(source: str | Path) -> LoadedTable:
         members, features = files_of(path, part)
         table = _several(members, name, root=path)
         return replace(table, frame=with_class_names(table.frame, features), name=named, files=())
-    data = running.whole(path) if running.is_study(path) else file_bytes(path)
+    data = live_study.whole(path) if live_study.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
     if path.suffix == ".csv":
         frame = _without_quotes(frame, path, data)

@@ -118,7 +118,7 @@ def _standard_input() -> bytes:
 
 
 def _piped(path: Path, limit: int) -> bytes:
-    """The content of a pipe if the shell holds its other end; other pipes could block, and a device never ends."""
+    """The content of a pipe that the shell writes to; other pipes, which could block, and devices are refused."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: a pipe or device; give its content on standard input: - < {path}")
     with path.open("rb") as stream:

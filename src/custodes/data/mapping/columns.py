@@ -62,7 +62,7 @@ class Mapped:
     """A table after mapping: its frame (None: texts only), its table of items (None: no data on items), its texts
     (None: no texts mapped), and notes.
 
-    `wide`: patterns converted it to a long table.
+    `wide`: the table was wide, and patterns of column names made it long.
     """
 
     frame: pl.DataFrame | None

@@ -178,7 +178,7 @@ def looks_like_score(name: str) -> bool:
 
 
 def may_be_scores(column: pl.Series) -> bool:
-    """Whether numbers may be scores: not row numbers, and no property of a request or a text."""
+    """Whether a column could hold scores: neither row numbers nor a property of a request or text, as tokens."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
     return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))

@@ -16,7 +16,7 @@ import polars as pl
 from custodes.data.interim_analyses import SCHEMA as LOOKS
 from custodes.data.interim_analyses import in_label_order as turned_looks
 from custodes.data.items import Items
-from custodes.data.loading.running import is_study, of_one_state
+from custodes.data.loading.live_study import is_study, of_one_state
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.outputs import SCHEMA as TEXTS

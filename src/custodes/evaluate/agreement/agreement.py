@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, selection_of
+from custodes.answers.shared_arguments import Setting, selection_of
 from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, letters, p_value, score, table
 from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, labels, score, share, table, with_interval
 from custodes.arguments import at_least, one_of
 from custodes.data.notes import Note, noted

@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import result
-from custodes.answers.setting import Setting, selection_of, settings
+from custodes.answers.shared_arguments import Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.notes import Note
 from custodes.data.study import Study

@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
 from custodes.arguments import one_of
 from custodes.data.notes import Note, noted

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences

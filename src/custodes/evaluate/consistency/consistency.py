@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, selection_of, settings
+from custodes.answers.shared_arguments import Setting, selection_of, settings
 from custodes.answers.tables import count, difference, label, labels, p_value, points, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import HALF
@@ -26,7 +26,7 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences, ra
 from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
 from custodes.evaluate.consistency.self_preference import self_preference, self_preference_columns
 from custodes.evaluate.consistency.slices import ratios_of
-from custodes.evaluate.edges import CELLS
+from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.rater_scores import few_clusters_notes

@@ -9,13 +9,13 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.answers.setting import Setting
-from custodes.data.comparison_rules import score_differences
+from custodes.answers.shared_arguments import Setting
 from custodes.data.comparisons import pair_codes
 from custodes.data.labels import MOST_STEPS
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import SHOWN_FIRST
 from custodes.data.study import Study
+from custodes.data.ties_and_orders import score_differences
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.answers.setting import Setting
+from custodes.answers.shared_arguments import Setting
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError

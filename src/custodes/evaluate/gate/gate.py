@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, selection_of
+from custodes.answers.shared_arguments import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import interval, plural

@@ -9,8 +9,8 @@ from itertools import compress
 import numpy as np
 import polars as pl
 
-from custodes.data.cells import SIGNS
 from custodes.data.comparisons import Comparisons
+from custodes.data.outcome_counts import SIGNS
 from custodes.data.panel import label_codes
 from custodes.errors import listed
 from custodes.evaluate.design import Design
@@ -21,8 +21,8 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import corrected
-from custodes.stats.strength.direct import DirectTests, direct_tests
 from custodes.stats.strength.more_battles import more_battles
+from custodes.stats.strength.pair_tests import DirectTests, direct_tests
 from custodes.stats.strength.ranks import Ranks, ranks
 from custodes.stats.strength.removal import Removal, smallest_removal
 from custodes.stats.strength.strengths import Strengths, TieModel, strengths

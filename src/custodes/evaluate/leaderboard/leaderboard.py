@@ -13,16 +13,16 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
+from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of, settings
 from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
-from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import STOPPED, last_looks
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import SIGNS, OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.edges import PAIR
+from custodes.evaluate.decision_graph import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
     FittedModel,

@@ -14,7 +14,7 @@ from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedMo
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
 from custodes.stats.graphs import clearest_cycles, condensation, letters
-from custodes.stats.strength.direct import DirectTests
+from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
 ELO, ELO_MEAN = 400 / np.log(10), 1000

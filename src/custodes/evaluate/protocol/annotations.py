@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from custodes.answers.setting import NONE, Setting, selection_of
+from custodes.answers.shared_arguments import NONE, Setting, selection_of
 from custodes.data.study import Study
 from custodes.evaluate.rater_comparison import RaterComparison, compare, compared, with_outputs
 from custodes.stats import ABSENT

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, NONE, Setting
+from custodes.answers.shared_arguments import DEFAULTS, NONE, Setting
 from custodes.answers.tables import View, count, difference, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.arguments import at_least
@@ -159,12 +159,13 @@ def plan(
 
     Notes
     -----
-    Each of `margins` (p_win - p_loss; default 0 to 0.4) with the proportion of ties `tie_rate` (default 0.3) is a pair
-    of systems. With a `pilot`, the pairs and their posterior outcome proportions come from it; if the pilot is the
-    first part of a study of `items`, `forecast` predicts how that study will end, with an interval. `channel` (3, 3)
-    [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix E of the paper); a pilot has
-    its own with `metrics`. The metric rates all `items` and `metric_items` more. Several values of `stopping` and
-    `estimator` have one row each. The power of annotators alone is exact for a single analysis.
+    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems; all have the proportion of
+    ties `tie_rate` (default 0.3). With a `pilot`, the pairs and their posterior outcome proportions come from it;
+    if the pilot is the first part of a study of `items`, `forecast` predicts how that study will end, with an
+    interval. `channel` (3, 3) [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix
+    E of the paper); a pilot has its own with `metrics`. The metric rates all `items` and `metric_items` more.
+    Several values of `stopping` and `estimator` have one row each. The power of annotators alone is exact for a
+    single analysis.
 
     References
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import NONE, Setting
+from custodes.answers.shared_arguments import NONE, Setting
 from custodes.answers.tables import Column, count, difference, label, score, share, table, with_sd
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted

@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, probability, score, share, table
 from custodes.arguments import at_least, between, one_of
 from custodes.data.notes import Note, noted
@@ -215,12 +215,14 @@ def _slices(
         return [(None, outputs)], []
     names, position = slices_of(study, outputs.table, by)
     judged = np.isfinite(outputs.judged[judge])
-    slices = [(name, outputs.only(position == k)) for k, name in enumerate(names) if (judged & (position == k)).any()]
+    inside = [(name, position == k) for k, name in enumerate(names) if (judged & (position == k)).any()]
     outside = int((judged & (position < 0)).sum())
     message = f"{outside} outputs without a value of {by!r} are in no slice"
-    if not slices:
+    if not inside:
         raise InputError(f"by={by!r}: no output with a label of the judge has a value; give another column")
-    return slices, noted(("no-slice", outside, message), aspect=outputs.aspect)
+    return [(name, outputs.only(rows)) for name, rows in inside], noted(
+        ("no-slice", outside, message), aspect=outputs.aspect
+    )
 
 
 def _judge(outputs: LabelledOutputs, metric: str | None) -> int:

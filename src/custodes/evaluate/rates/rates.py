@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection
+from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
 from custodes.arguments import between, is_number, one_of
 from custodes.data.comparisons import HUMAN
@@ -153,7 +153,10 @@ class Rates(Result):
         label("metric", "name of the metric"),
         label("annotator", "the annotator whom the metric would replace"),
         count("n", "outputs that another annotator labelled, too"),
-        share("advantage", "proportion of outputs where the metric is at least as close to the other annotators"),
+        share(
+            "advantage",
+            "proportion of outputs where the metric is at least as close to the other annotators as this annotator is",
+        ),
         difference("difference", "this proportion minus that of the annotator"),
         p_value("p_adjusted", "p-value of 'the annotator is better by epsilon or more' (Benjamini–Yekutieli)"),
         flag("replaceable", "whether this is rejected"),

@@ -11,7 +11,7 @@ import numpy as np
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import student_quantile
-from custodes.stats.rates.replacement import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
+from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 
 PASSED = 0.5
 """Winning rate at which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""

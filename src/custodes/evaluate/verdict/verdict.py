@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, selection_of
+from custodes.answers.shared_arguments import Setting, selection_of
 from custodes.answers.tables import label, table
 from custodes.data.study import Study
 from custodes.errors import InputError

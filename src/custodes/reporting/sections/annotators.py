@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.setting import selection_of
+from custodes.answers.shared_arguments import selection_of
 from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
 from custodes.data.interim_analyses import last_looks
@@ -17,7 +17,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
 from custodes.evaluate.check.refusals import asked_of, refusals
-from custodes.evaluate.edges import PAIR
+from custodes.evaluate.decision_graph import PAIR
 from custodes.plots.annotators import competence, with_interval
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values, table_html

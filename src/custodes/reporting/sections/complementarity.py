@@ -59,8 +59,8 @@ def _variance(result: Complementarity) -> Figure:
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
         caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining variance "
-        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: as many raters "
-        f"with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
+        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: the same number "
+        f"of raters with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
         "agreement.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
         spec=spec_of(variance_curve(empty_rows()).properties(width="container")),

@@ -25,7 +25,7 @@ from custodes.stats.ratios import ratio
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
-"""Smallest latent correlation between two annotators, adjusted for length, for which they identify quality."""
+"""Smallest latent correlation of two annotators, adjusted for length, at which they are taken to measure quality."""
 
 LEAST_OF_STRATUM = 10
 """Fewest comparisons of a pair of systems for estimating its means and thresholds."""

@@ -91,7 +91,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Trees(self.base, tuple(map(moved, self.trees)))
 
     def fault(self, p: int) -> str:
-        """Why trees of a file cannot be applied to p columns; '' if they can."""
+        """Why decision trees from a model file cannot be applied to p columns; '' if they can."""
         level, splits, leaves = list(self.trees), list[Split](), [self.base]
         for _ in range(_DEEPEST + 1):
             inner = [node for node in level if isinstance(node, Split)]

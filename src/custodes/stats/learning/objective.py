@@ -16,6 +16,7 @@ from custodes.stats.ratios import ratio
 
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+RANK_CORRELATIONS: tuple[Objective, ...] = ("kendall", "spearman")
 
 _CHUNK = 250_000  # elements of a temporary array: a few of them fit the cache
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 import custodes as cu
 from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
-from custodes.answers.setting import HELP, Selection, Setting
+from custodes.answers.shared_arguments import HELP, Selection, Setting
 from custodes.arguments import members, value_list
 from custodes.command_line import OUTPUT_OPTIONS, QUESTION, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import quiet_pipe, say

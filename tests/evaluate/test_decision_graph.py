@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.evaluate.edges import crossed, ranking_graph, written
+from custodes.evaluate.decision_graph import crossed, ranking_graph, written
 
 
 def test_decisions_as_written() -> None:

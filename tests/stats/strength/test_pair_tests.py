@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from custodes.stats.sign_test import adjust
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.direct import DirectTests, direct_tests
+from custodes.stats.strength.pair_tests import DirectTests, direct_tests
 from custodes.stats.strength.strengths import strengths
 from custodes.stats.strength.win_rates import pair_rates
 from tests.stats.strength.battles import Arena, battles, swapped

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.engines import indicator, otherwise
+from custodes.data.table_engines import indicator, otherwise
 from custodes.stats.arrays import Floats
 
 Aggregate = Literal["mean", "vote"]

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from custodes.arguments import FEWEST_RESAMPLES, is_number, one_of
-from custodes.data.comparison_rules import Aggregate, Orders
 from custodes.data.patterns import Patterns
+from custodes.data.ties_and_orders import Aggregate, Orders
 from custodes.errors import OptionError, suggestion
 
 NONE = "none"

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.comparison_rules import OUTPUTS
 from custodes.data.comparisons import HUMAN, Comparisons, pairs_of
-from custodes.data.engines import collected
 from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.data.panel import pair_positions
+from custodes.data.table_engines import collected
+from custodes.data.ties_and_orders import OUTPUTS
 from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only, table_sums
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from custodes.answers.setting import DEFAULTS, HELP, Selection, Setting, selection_of, settings
+from custodes.answers.shared_arguments import DEFAULTS, HELP, Selection, Setting, selection_of, settings
 from custodes.arguments import at_least, between, one_of
 from custodes.errors import OptionError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.rates.replacement import advantages, replacement
+from custodes.stats.rates.alternative_annotator_test import advantages, replacement
 
 RNG = np.random.default_rng(0)
 N = 60

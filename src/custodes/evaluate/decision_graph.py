@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import label
-from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note, noted
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.errors import listed
 from custodes.evaluate.comparable import label_of
 from custodes.stats import graphs
