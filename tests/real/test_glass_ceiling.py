@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import kendalltau
 
 import custodes as cu
-from tests.real.glass_ceiling import TURNED
+from tests.real.glass_ceiling import TURNED, authors_scores, authors_study
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +90,41 @@ def test_wmt23_has_one_aspect_and_both_levels(shared_data: Path, level: str) -> 
     assert made.raters["rater"][0] == "human"
     closest = made.raters.filter(pl.col("kind") == "metric").sort("with_humans")["rater"].to_list()
     assert closest.index("XCOMET-Ensemble-refA") < closest.index("BLEU-refA")
+
+
+def test_averages_of_the_paper_are_means_of_blocks_with_the_diagonal(shared_data: Path) -> None:
+    path = shared_data / "glass-ceiling" / "TAC_11.csv.gz"
+    wide = authors_scores(path)
+    names = wide.columns[2:]
+    matrices = []
+    for _, item in wide.group_by("item"):
+        scores = item.select(names).to_numpy().T
+        matrices.append([[(1 - kendalltau(a, b).statistic) / 2 for b in scores] for a in scores])
+    matrix = np.nanmean(matrices, axis=0)
+    human = np.char.startswith(names, "H:")
+    blocks = [matrix[np.ix_(a, b)] for a, b in ((human, human), (human, ~human), (~human, ~human))]
+    found = cu.complementarity(authors_study(path), resamples=0).averages
+    np.testing.assert_allclose(found["mean_with_diagonal"], [block.mean() for block in blocks], atol=1e-12)
+
+
+def test_without_the_diagonal_human_aspects_are_not_closer_than_metrics(shared_data: Path) -> None:
+    """Three of the nine data sets of the paper, whose averages (finding 1) are .16, .35 and .20."""
+    sets = [authors_study(path) for path in sorted((shared_data / "glass-ceiling").glob("*.csv.gz"))]
+    assert len(sets) == 3
+    tables = [cu.complementarity(study, resamples=0).averages for study in sets]
+    with_diagonal = np.mean([table["mean_with_diagonal"].to_numpy() for table in tables], axis=0)
+    without = np.mean([table["complementarity"].to_numpy() for table in tables], axis=0)
+    assert with_diagonal.round(2).tolist() == [0.19, 0.38, 0.20]
+    assert without.round(2).tolist() == [0.26, 0.38, 0.22]
+    assert all(table["complementarity"][0] > table["complementarity"][2] for table in tables)
+
+
+@pytest.mark.parametrize(("level", "dimensions"), [("system", {2}), ("utterance", {4, 6})])
+def test_few_components_and_communities_as_published(shared_data: Path, level: str, dimensions: set[int]) -> None:
+    """Figures 4 to 6: fewer than 6 components explain 80 % of the variance; two communities, at most three."""
+    for path in (shared_data / "glass-ceiling").glob("*.csv.gz"):
+        result = cu.complementarity(authors_study(path), level=level, resamples=0)  # type: ignore[arg-type]
+        assert result.summary["dimension"].item() in dimensions
+        assert result.summary["clusters"].item() <= 2
+        aspects = result.clusters.filter(kind="human")
+        assert aspects["cluster"].n_unique() == 1

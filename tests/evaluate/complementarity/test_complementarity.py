@@ -220,3 +220,26 @@ def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], message: str) ->
 
 
 # --- the same answer -----------------------------------------------------------------------------------------------
+
+
+def test_the_mean_with_the_diagonal_counts_each_rater_once_at_distance_0() -> None:
+    scores = {
+        ("ann", "style"): [1, 2, 3],
+        ("ann", "truth"): [1, 3, 2],
+        ("first", ""): [1, 2, 3],
+        ("reverse", ""): [3, 2, 1],
+        ("third", ""): [2, 1, 3],
+        ("flat", ""): [1, 1, 1],
+    }
+    study = judged({key: np.tile(np.array(values, dtype=float), (2, 1)) for key, values in scores.items()})
+    averages = complementarity(study, resamples=0).averages
+    assert averages["kinds"].to_list() == ["human-human", "human-metric", "metric-metric"]
+    # By hand, from opposite pairs of three systems: 1/3; 0, 1, 1/3, 1/3, 2/3, 2/3; 1, 1/3, 2/3. `flat` has no ranking.
+    assert averages["complementarity"].to_list() == pytest.approx([1 / 3, 1 / 2, 2 / 3])
+    # The blocks of the matrix have 2 x 2, 2 x 3 and 3 x 3 cells.
+    assert averages["mean_with_diagonal"].to_list() == pytest.approx([2 / 3 / 4, 1 / 2, 4 / 9])
+
+
+def test_the_mean_with_the_diagonal_is_null_without_pairs() -> None:
+    study = judged({("ann", ""): drawn(0, 6, 4), ("bleu", ""): drawn(1, 6, 4)})
+    assert complementarity(study, resamples=0).averages["mean_with_diagonal"].is_null().to_list() == [True, False, True]

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
@@ -29,6 +30,7 @@ from custodes.evaluate.parallel import one_blas_thread
 from custodes.evaluate.rater_scores import METRIC, People, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats import intervals, ordination, rank_distance
+from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
@@ -82,6 +84,12 @@ class Complementarity(Result):
         "Mean complementarity within annotators, within metrics, and between them.",
         label("kinds", "`human-human`, `human-metric` or `metric-metric`"),
         score("complementarity", "mean distance over pairs", interval=True),
+        score(
+            "mean_with_diagonal",
+            "mean of the block of the distance matrix, with the zero distance of each rater from itself, "
+            "as in section 3 of the paper (finding 1); depends on the number of raters",
+            essential=False,
+        ),
         count("pairs", "pairs of raters with a defined distance"),
     )
     gaps: pl.DataFrame = table(
@@ -223,6 +231,7 @@ def complementarity(
         averages={
             "kinds": KINDS,
             **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **ends),
+            "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], defined),
             "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
         },
         gaps={**GAPS, **with_interval("difference", more - less, bounds=intervals.ANY, **ends)}
@@ -242,6 +251,16 @@ def complementarity(
     notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, people)]
     notes += [*few_clusters_notes(who.design.n_units, resamples), *space.notes]
     return Complementarity.of([tables], notes)
+
+
+def _means_with_diagonal(rankings: Rankings, means: Floats, defined: NDArray[np.bool_]) -> Floats:
+    """(kinds,): means of the blocks of the distance matrix, each rater at distance 0 from itself."""
+    pairs = np.bincount(rankings.kind[defined], minlength=len(KINDS))
+    diagonal = [
+        0 if kinds == "human-metric" else len(np.unique(rankings.pairs[:, defined & (rankings.kind == k)]))
+        for k, kinds in enumerate(KINDS)
+    ]
+    return means * ratio(2 * pairs, 2 * pairs + diagonal)
 
 
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
