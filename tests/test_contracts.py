@@ -37,6 +37,7 @@ DECLARED = {
 
 EMPTY = {
     ("check", "problems"),
+    ("leaderboard", "interim"),  # of studies with interim analyses
     ("check", "texts"),
     ("leaderboard", "corrected"),
     ("leaderboard", "cycles"),

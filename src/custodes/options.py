@@ -115,17 +115,17 @@ class Reading:
         """Read and join the inputs."""
         if not inputs:
             raise OptionError("no input: give a file, a folder, or the word demo")
-        if len(inputs) == 1 and is_counts(inputs[0]):
-            raise OptionError(f"{inputs[0]}: {NOT_ENOUGH}")
+        if all(map(is_counts, inputs)):
+            raise OptionError(f"{listed(inputs)}: {NOT_ENOUGH}")
         if any(map(is_counts, inputs)):
-            raise OptionError(f"{listed(inputs)}: counts are given alone, to a question that takes them")
+            raise OptionError(f"{listed(inputs)}: counts cannot be joined with other data; give counts only")
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
 
     def about(self, inputs: Sequence[str]) -> Any:
-        """The data of a question: counts, if their file is the only input, else a study."""
-        if len(inputs) == 1 and is_counts(inputs[0]):
-            self.refuse(f"{inputs[0]} holds counts")
-            return read_counts(inputs[0])
+        """The data of a question: the sum of counts if all inputs are files of counts, else a study."""
+        if inputs and all(map(is_counts, inputs)):
+            self.refuse(f"{listed(inputs)}: files of counts")
+            return read_counts(*inputs)
         return self.study(inputs)
 
     def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:

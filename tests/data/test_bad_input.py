@@ -112,8 +112,8 @@ def message(path: object, **options: object) -> str:
             b'{"item": 1}',
             (
                 "s.json: an object with keys item, and not a known log (annotation, "
-                "alpacaeval_results, inspect_ai, lm_eval, helm, rewardbench2, texts_folder, mtme); a table is a list "
-                "of objects, or JSON Lines in a file named .jsonl"
+                "alpacaeval_results, inspect_ai, lm_eval, helm, every_eval_ever, rewardbench2, texts_folder and 1 "
+                "more); a table is a list of objects, or JSON Lines in a file named .jsonl"
             ),
         ),
         ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),

@@ -102,7 +102,8 @@ def test_no_text_closes_its_fence(one: str, two: str) -> None:
 @pytest.mark.parametrize("task", PROMPTS)
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
-    own = Judge(model="m", prompt=task, mode=mode, references=2, aspects=("fluency", "wit: it makes one laugh"))
+    aspects = ("fluency", "wit: it makes one laugh")
+    own = Judge(model="m", prompt=task, mode=mode, references=2, aspects=aspects, reason="first")
     prompt = Prompt.load(own)
     material = ItemTexts(source="SOURCE", references=("FIRST", "SECOND"), context="CONTEXT")
     outputs = ("ONE", "TWO")[: 2 if mode == "pairwise" else 1]

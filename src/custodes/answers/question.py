@@ -92,13 +92,13 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
     """The first argument of a question in the required form; sources, or a list of them, are read as a study."""
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
-    if is_counts(about):
-        about = read_counts(about)
+    sources = about if isinstance(about, list | tuple) else [about]
+    if sources and all(map(is_counts, sources)):
+        about = read_counts(*sources)
     if isinstance(about, kinds):
         return about
     if isinstance(about, OutcomeCounts):
         raise OptionError(f"{function.__name__}: {NOT_ENOUGH}")
-    sources = about if isinstance(about, list | tuple) else [about]
     try:
         return read(*sources)
     except (InputError, OptionError) as problem:

@@ -299,7 +299,6 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         items=item,
         groups=of.design.units[item],
         by=by,
-        top=None,
         rng=np.random.default_rng(0),
     )
     top = int(np.argmax(np.nan_to_num(training.score(training.filled[0].T), nan=-np.inf)))

@@ -102,9 +102,9 @@ def convert(
         raters = study.raters.only(list(tables[name]["rater"].unique(maintain_order=True)))
         if is_stream(output):
             print_lower_is_better(raters.frame, STREAMED)
-        elif place := raters_sidecar(output, raters):
-            check_distinct_files([place], read_by(inputs, *reading.files))
-            parts[place] = raters.frame
+        elif sidecar := raters_sidecar(output, raters):
+            check_distinct_files([sidecar], read_by(inputs, *reading.files))
+            parts[sidecar] = raters.frame
     for target_file, frame in parts.items():
         say_written(write_table(frame, target_file, quote_formulas=quote_formulas))
 

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.counts_sum import sum_counts
 from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note
@@ -125,13 +126,13 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
 
 
 @checked
-def read_counts(path: str | Path) -> OutcomeCounts:
-    """Read the counts of a file that `write_counts` or `custodes count` wrote.
+def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
+    """Read the counts of files that `write_counts` or `custodes count` wrote; those of several files are added.
 
     Parameters
     ----------
-    path : path
-        File NAME.counts.json, optionally compressed.
+    path, others : path
+        Files NAME.counts.json, optionally compressed. An item must not be counted in two of them.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     Raises
     ------
     InputError
-        For another file, or one that was edited by hand.
+        For another file, one that was edited by hand, or files that were counted differently.
 
     Examples
     --------
@@ -149,7 +150,11 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     Traceback (most recent call last):
     custodes.errors.InputError: no.counts.json: no such file
     """
-    place = Path(path)
+    return sum_counts([_read(Path(place)) for place in (path, *others)])
+
+
+def _read(place: Path) -> OutcomeCounts:
+    """The counts of one file."""
     check_exists(place)
     content = _content(place)
     try:

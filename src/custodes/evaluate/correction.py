@@ -334,7 +334,7 @@ def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, ga
         if close := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
                 f"{estimator.name}: theta of {close} of {estimate.theta.size} tables is within four Monte "
-                f"Carlo errors of {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}; these "
+                f"Carlo errors of {number(gamma / 2, digits=3)} or {number(1 - gamma / 2, digits=3)}{where}; these "
                 f"count as `=` and are marked `{AT_THRESHOLD}`"
             )
             yield Remark("at-the-threshold", message, close)

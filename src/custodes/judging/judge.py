@@ -25,6 +25,9 @@ Key = Literal["verdict", "score", "label"]
 """Key of the answer in a JSON object."""
 
 REASON = "reason"
+FEEDBACK = "feedback"
+"""Built-in prompt that asks for feedback as the reason."""
+
 ALTERNATIVES = 20
 """Number of tokens with requested probabilities: the maximum of the protocol."""
 
@@ -50,7 +53,7 @@ class Judge:
     mode : {'pairwise', 'pointwise'}
         Compare two outputs, or score or label each output.
     prompt : str
-        Prompt: summary, translation, answer, dialogue, caption, or the path of a Jinja file.
+        Prompt: summary, translation, answer, dialogue, caption, feedback, or the path of a Jinja file.
     references : int
         Number of references of an item in the prompt.
     aspects : sequence of str
@@ -121,6 +124,8 @@ class Judge:
         at_least("references", self.references, 0)
         if self.mode == "pairwise" and self.scale != Judge.scale:
             raise OptionError(f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie")
+        if self.prompt == FEEDBACK and self.reason != "first":
+            raise OptionError("prompt='feedback' asks for feedback as the reason; give reason='first'")
         if self.examples is not None and self.reason == "first":
             raise OptionError("examples: human verdicts have no reasons; use reason='none'")
 

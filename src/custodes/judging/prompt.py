@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from custodes.data.loading import check_exists, small_file, utf8_text
+from custodes.data.outputs import turns_of
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
-from custodes.judging.judge import Judge
+from custodes.judging.judge import FEEDBACK, Judge
 from custodes.plugins import said
 
-PROMPTS = ("summary", "translation", "answer", "dialogue", "caption")
-"""Built-in prompts, by task."""
+PROMPTS = ("summary", "translation", "answer", "dialogue", "caption", FEEDBACK)
+"""Built-in prompts, by task; `FEEDBACK` is for any task."""
 
 SUFFIXES = (".jinja", ".j2", ".txt", ".md")
 SHARED = ("mode", "aspect", "definition", "source", "references", "context", "meta", "form", "labels")
@@ -28,7 +30,12 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 }
 """Variables of a user's prompt."""
 
-WORDS: Mapping[str, Any] = {"input_word": "Input", "output_word": "Output", "definitions": {}}
+WORDS: Mapping[str, Any] = {
+    "input_word": "Input",
+    "output_word": "Output",
+    "context_word": "Context",
+    "definitions": {},
+}
 """Texts of the built-in prompts, unless a prompt overrides them."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
@@ -36,6 +43,8 @@ ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20
 """Maximum size of an image in bytes: a usual limit of servers."""
 HEX = 12
+NO_ROLE = re.compile(r"[^\w.-]")
+LONGEST_ROLE = 40  # characters
 TOO_DEEP = "its blocks or expressions are nested too deeply, or do not terminate; correct the template"
 
 
@@ -75,12 +84,25 @@ class ItemTexts:
 
     def variables(self, references: int) -> dict[str, Any]:
         """The enclosed texts, with at most `references` references; empty texts stay empty."""
+        turns = turns_of(self.context)
+        context = _with_roles(turns) if turns else self.context
         return {
+            **({"context_word": "Earlier turns of the conversation"} if turns else {}),
             "source": Fenced.make("source", self.source) if self.source else "",
-            "context": Fenced.make("context", self.context) if self.context else "",
+            "context": Fenced.make("context", context) if context else "",
             "references": [Fenced.make("reference", text) for text in self.references[:references] if text],
             "meta": self.meta,
         }
+
+
+def _with_roles(turns: Sequence[tuple[str, str]]) -> str:
+    """Turns as text, each in tags and after its role, so that no turn can imitate another."""
+    texts = [text for _, text in turns]
+    return "\n\n".join(f"{_role(role)}:\n{Fenced.make('turn', text, *texts)}" for role, text in turns)
+
+
+def _role(role: str) -> str:
+    return " ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role"
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,63 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     assert needed(plan(versions, difference=0.2), "difference")["by_judge"] < difference["by_judge"] / 3
 
 
+def in_languages() -> pl.DataFrame:
+    parts = [
+        traces(600, labelled=labelled, seed=k, rate=rate).with_columns(
+            id=pl.format("{}{}", pl.lit(name), "id"), language=pl.lit(name)
+        )
+        for k, (name, labelled, rate) in enumerate([("de", 0, 0.9), ("en", 50, 0.8), ("fr", 20, 0.5)])
+    ]
+    return pl.concat(parts)
+
+
+@pytest.mark.parametrize("options", [{"width": 0.15}, {"target": "tnr", "width": 0.2}, {"add": 45}])
+def test_each_slice_has_the_plan_of_its_outputs_alone(options: dict[str, Any]) -> None:
+    data = in_languages()
+    result = plan(data, by="language", **options)
+    assert result.needed["slice"].unique().sort().to_list() == ["de", "en", "fr"]
+    for name in ("de", "en", "fr"):
+        alone = plan(data.filter(language=name), **options)
+        for table in ("needed", "allocation"):
+            part = result.to_frame(table).filter(slice=name).drop("slice")
+            assert part.equals(alone.to_frame(table).drop("slice"))
+        drawn, drawn_alone = (
+            outputs.group_by("system", "label", "probability").len().sort("label")
+            for outputs in (result.outputs.filter(slice=name), alone.outputs)
+        )
+        assert drawn.equals(drawn_alone)
+        assert result.outputs.filter(slice=name)["item"].str.starts_with(name).all()
+        assert result.outputs.filter(slice=name).height == result.allocation.filter(slice=name)["add"].sum()
+    assert result.outputs.height > 0
+
+
+def test_slices_do_not_depend_on_each_other_and_notes_name_them() -> None:
+    data = in_languages()
+    both = plan(data, by="language", add=30)
+    fewer = plan(data.filter(pl.col("language") != "fr"), by="language", add=30)
+    assert fewer.outputs.sort("slice", "item").equals(
+        both.outputs.filter(pl.col("slice") != "fr").sort("slice", "item")
+    )
+    messages = {note.rule: note.message for note in both.notes}
+    assert messages["assumed-accuracy"].startswith("de: no output has a human label")
+    unknown = data.with_columns(language=pl.when(pl.col("language") != "fr").then("language"))
+    assert "600 outputs without a value of 'language' are in no slice" in {
+        note.message for note in plan(unknown, by="language", add=30).notes
+    }
+    assert plan(data, add=30).needed["slice"].null_count() == plan(data, add=30).needed.height
+    with pytest.raises(OptionError, match="by='langage': no such column"):
+        plan(data, by="langage")
+
+
+def test_systems_can_be_the_slices() -> None:
+    versions = pl.concat([traces(400, seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)])
+    result = plan(versions, by="system", width=0.15)
+    assert result.needed.filter(quantity="tpr")["slice"].to_list() == ["v0", "v1"]
+    assert result.needed.filter(quantity="difference").is_empty()
+    with pytest.raises(OptionError, match="target='difference' needs two systems"):
+        plan(versions, by="system", target="difference")
+
+
 def test_what_is_planned_from_nothing_is_noted() -> None:
     assert "assumed-accuracy" in {note.rule for note in plan(traces()).notes}
     reached = plan(traces(labelled=1500))

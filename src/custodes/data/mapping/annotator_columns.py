@@ -286,6 +286,10 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     return patterns, left
 
 
+MOST_NAMED = 12
+"""Metrics without an aspect that a proposed command names one by one; with more, no metric is split by aspects."""
+
+
 def rest_pattern(
     scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = (), aspects: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -302,7 +306,8 @@ def rest_pattern(
     for gap in map(literal, sorted(gaps)):
         for shape in (f"{{aspect:{names}}}{gap}{{rater}}", f"{{rater}}{gap}{{aspect:{names}}}"):
             labels = matches(f"metric:{shape}", [*metrics, *spare])
-            if set(labels) <= set(metrics) and len({row["aspect"] for row in labels.values()}) > 1:
+            few_left = len(metrics) - len(labels) <= MOST_NAMED
+            if few_left and set(labels) <= set(metrics) and len({row["aspect"] for row in labels.values()}) > 1:
                 return f"metric:{shape}", *rest_pattern(scores, [*people, *labels], [*spare, *labels])
     return ("metric:{rater}",) if metrics == left and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
 

@@ -201,8 +201,8 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
     items, systems = _places(frame, free, candidates)
     yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
-    if candidates["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
-        return  # with two systems per row, no other layout is meant
+    if candidates["winner"] and _two_systems(free):
+        return  # no other layout is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     # Where every row is an item of its own, no two systems can be compared.
     pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
@@ -286,6 +286,8 @@ def of_one_system(frame: pl.DataFrame, declared: Columns, nested: Collection[str
     if "system" in (*declared.roles, *frame.columns) or declared.patterns:
         return
     free = [name for name in frame.columns if name and name not in declared.roles.values()]
+    if _two_systems(free):
+        return
     numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
     texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [])
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
@@ -307,6 +309,11 @@ def of_one_system(frame: pl.DataFrame, declared: Columns, nested: Collection[str
             shapes = list(shape(frame, base, others, candidates, declared, nested))
             yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
             yield from _of(declared, iter(shapes), frame.columns)
+
+
+def _two_systems(columns: Sequence[str]) -> bool:
+    """Whether a row names two systems, such as `model_a` and `model_b`."""
+    return any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(columns))
 
 
 def _starred(columns: Sequence[str]) -> list[str]:

@@ -8,8 +8,8 @@ import polars as pl
 
 from custodes.data.items import Items, one_value_per_item
 from custodes.data.labels import LabelScale, codes, label_words, scale_of
-from custodes.data.mapping.column_vocabulary import looks_human
-from custodes.data.mapping.labels import KINDS, LabelLayout
+from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.labels import LabelLayout
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings

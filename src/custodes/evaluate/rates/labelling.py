@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, NamedTuple, Unpack
@@ -18,9 +19,10 @@ from custodes.arguments import at_least, between, one_of
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import each, labelled_generators
 from custodes.evaluate.rates.estimates import positive_rate
 from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import percentile_interval, wilson_interval
@@ -62,8 +64,9 @@ class Labelling(Result):
     """How many human labels are needed, and which outputs to label next; see `labelling`."""
 
     needed: pl.DataFrame = table(
-        "One row per quantity: human labels needed in all, those that exist included.",
+        "One row per slice and quantity: human labels needed in all, those that exist included.",
         label("metric", "the judge"),
+        label("slice", "value of the column `by`; null without it"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
         label("system", "the system, or both; empty for error rates, which are of all systems"),
         score("width", "width of the interval, or the difference to be found with a probability of .8"),
@@ -74,8 +77,9 @@ class Labelling(Result):
         label("reason", "why no number of labels is enough"),
     )
     allocation: pl.DataFrame = table(
-        "One row per system and label of the judge: how many outputs to label next.",
+        "One row per slice, system and label of the judge: how many outputs to label next.",
         label("metric", "the judge"),
+        label("slice", "value of the column `by`; null without it"),
         label("system", "the system"),
         label("label", "label of the judge"),
         count("n", "outputs", "Outputs"),
@@ -84,11 +88,12 @@ class Labelling(Result):
         count("add", "outputs to label next", "Label next"),
     )
     outputs: pl.DataFrame = table(
-        "One row per output to label next, drawn at random within each system and label of the judge.",
+        "One row per output to label next, drawn at random within each slice, system and label of the judge.",
         label("item", "the item"),
         label("system", "the system"),
         label("label", "label of the judge; do not show it to annotators"),
         probability("probability", "probability of being drawn"),
+        label("slice", "value of the column `by`; null without it"),
         essential=False,
     )
 
@@ -108,7 +113,8 @@ class _Stratum(NamedTuple):
     width="Width of the interval of a rate, TPR or TNR.",
     difference="Difference between two systems to be found with a probability of .8.",
     target="What labels are allocated for: corrected_rate, tpr, tnr or difference.",
-    add="Human labels to add (default: as many as the target needs).",
+    add="Human labels to add, with by in each slice (default: as many as the target needs).",
+    by="Column whose values are slices, each with a plan; system for the systems.",
     accuracy="Assumed accuracy of the judge where no output has a human label.",
 )
 def labelling(
@@ -121,6 +127,7 @@ def labelling(
     target: str = "corrected_rate",
     add: int | None = None,
     accuracy: float = 0.85,
+    by: str | None = None,
     confidence: float = 0.95,
     rng: Rng = 0,
     progress: Progress = silent,
@@ -133,6 +140,9 @@ def labelling(
     The judge's labels differ in how uncertain the human label is. Neyman's allocation labels more of the outputs with
     an uncertain human label. The uncertainty is estimated from the existing human labels; without any, `accuracy` is
     assumed, with the weight of two labels. Give the new labels to `rates` with `sampling='by-judge'`.
+
+    With `by`, each slice has the plan of its outputs alone, for the same width. Read the slices of `rates` with the
+    same `by`: a rate over several slices would need weights, as their outputs are drawn with different probabilities.
 
     References
     ----------
@@ -157,19 +167,29 @@ def labelling(
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = _binary(outputs, positive)
         place = _judge(view, metric)
-        plan = _LabellingPlan(view, place, accuracy=accuracy, confidence=confidence)
-        if target == "difference" and len(plan.systems) < 2:
-            raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
-        needed = list(plan.needed(width, difference))
-        n = np.array([add]) if add is not None else plan.missing(needed, target)
-        added = plan.added(target, n)
-        tables = Labelling.part(
-            outputs.aspect,
-            needed=needed,
-            allocation=plan.allocated(added),
-            outputs=plan.drawn(added, draw).to_dict(as_series=False),
-        )
-        return tables, plan.notes(target, added)
+        slices, notes = _slices(selected, view, place, by)
+        rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
+        notes_of = dict[Note, list[str]]()
+        generators = labelled_generators((str(name) for name, _ in slices), draw) if by else [draw]
+        for (name, part), generator in zip(slices, generators, strict=True):
+            plan = _LabellingPlan(part, place, accuracy=accuracy, confidence=confidence)
+            if target == "difference" and len(plan.systems) < 2:
+                raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
+            needed = list(plan.needed(width, difference))
+            n = np.array([add]) if add is not None else plan.missing(needed, target)
+            added = plan.added(target, n)
+            tables = {
+                "needed": needed,
+                "allocation": plan.allocated(added),
+                "outputs": plan.drawn(added, generator).to_dicts(),
+            }
+            for table_name, new in tables.items():
+                rows[table_name] += [{**row, "slice": name} for row in new]
+            for note in plan.notes(target, added):
+                notes_of.setdefault(note, []).append(str(name))
+        for note, names in notes_of.items():
+            notes.append(replace(note, message=f"{listed(names, limit=3)}: {note.message}") if by else note)
+        return Labelling.part(outputs.aspect, **rows), notes
 
     parts = labelled_outputs(selected, consensus="vote")
     answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="labelling")
@@ -185,6 +205,24 @@ def _binary(outputs: LabelledOutputs, positive: str | None) -> LabelledOutputs:
             "positive=LABEL"
         )
     return outputs.as_binary(positive) if positive else outputs
+
+
+def _slices(
+    study: Study, outputs: LabelledOutputs, judge: int, by: str | None
+) -> tuple[list[tuple[str | None, LabelledOutputs]], list[Note]]:
+    """The slices with labels of the judge, or all outputs without `by`; and a note on outputs outside of all slices."""
+    if by is None:
+        return [(None, outputs)], []
+    names, position = slices_of(study, outputs.table, by)
+    judged = np.isfinite(outputs.judged[judge])
+    inside = [(name, position == k) for k, name in enumerate(names) if (judged & (position == k)).any()]
+    outside = int((judged & (position < 0)).sum())
+    message = f"{outside} outputs without a value of {by!r} are in no slice"
+    if not inside:
+        raise InputError(f"by={by!r}: no output with a label of the judge has a value; give another column")
+    return [(name, outputs.only(rows)) for name, rows in inside], noted(
+        ("no-slice", outside, message), aspect=outputs.aspect
+    )
 
 
 def _judge(outputs: LabelledOutputs, metric: str | None) -> int:

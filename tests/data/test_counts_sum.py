@@ -1,0 +1,166 @@
+"""Counts of disjoint items add up to the counts of the whole table; counts of other kinds or rules are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.errors import InputError
+
+
+def ratings(items: range, systems: str, raters: tuple[str, ...]) -> pl.DataFrame:
+    rng = np.random.default_rng(items.start)
+    rows = [
+        (f"i{item}", system, rater, float(rng.integers(1, 6)))
+        for item in items
+        for system in systems
+        for rater in raters
+    ]
+    return pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+
+
+def battles(items: range, systems: str, raters: tuple[str, ...]) -> pl.DataFrame:
+    rng = np.random.default_rng(items.start)
+    rows = []
+    for item in items:
+        first, second = rng.choice(list(systems), size=2, replace=False)
+        for rater in raters:
+            kind = "human" if rater.startswith("ann") else "metric"
+            for order in ("ab", "ba") if rater == "judge" else ("ab",):
+                winner = rng.choice(["model_a", "model_b", "tie"])
+                rows.append((f"i{item}", first, second, winner, rater, kind, order))
+    columns = ["item", "model_a", "model_b", "winner", "rater", "kind", "order"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def saved(counts: cu.OutcomeCounts, folder: Path, name: str) -> str:
+    return str(cu.write_counts(counts, folder / f"{name}.counts.json"))
+
+
+def check_equal(total: cu.OutcomeCounts, whole: cu.OutcomeCounts) -> None:
+    assert (total.system_a, total.system_b, total.metrics) == (whole.system_a, whole.system_b, whole.metrics)
+    for name in ("paired", "metric_only", "human_only"):
+        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
+    assert total.outcomes.equals(whole.outcomes)
+    assert total.items == whole.items
+
+
+SCORES = [
+    ratings(range(20), "AB", ("ann", "bleu")),
+    ratings(range(20, 50), "BCD", ("ann", "bleu", "ter")),
+    ratings(range(50, 60), "AD", ("ann", "ter")),
+]
+VERDICTS = [
+    battles(range(30), "AB", ("ann1", "judge")),
+    battles(range(30, 80), "BCD", ("ann1", "ann2", "judge", "reward")),
+]
+
+
+def test_counts_of_scores_add_up_to_those_of_the_whole_table(tmp_path: Path) -> None:
+    places = [saved(cu.count_pairs(part, human="ann"), tmp_path, f"s{k}") for k, part in enumerate(SCORES)]
+    whole = cu.count_pairs(pl.concat(SCORES), human="ann")
+    total = cu.read_counts(*places)
+    check_equal(total, whole)
+    assert total.origin.how == {"human": ["ann"], "aggregate": "mean", "ties": 0.0}
+    one, other = (cu.favoritism(about, resamples=20, rng=0) for about in (places, whole))
+    assert one.to_dict()["pairs"] == other.to_dict()["pairs"]
+    assert one.provenance.study == "s0.counts.json + s1.counts.json + s2.counts.json"
+
+
+def test_counts_of_verdicts_add_up_to_those_of_the_whole_table(tmp_path: Path) -> None:
+    places = [saved(cu.count_battles(part), tmp_path, f"v{k}") for k, part in enumerate(VERDICTS)]
+    whole = cu.count_battles(pl.concat(VERDICTS))
+    check_equal(cu.read_counts(*places), whole)
+    one, other = (cu.leaderboard(about, rng=0).to_dict() for about in (places, whole))
+    assert one["systems"] == other["systems"]
+    assert one["pairs"] == other["pairs"]
+
+
+def test_notes_name_their_file_and_one_file_stays_as_it_is(tmp_path: Path) -> None:
+    empty = VERDICTS[0].with_columns(winner=pl.when(pl.col("item") == "i0").then(pl.lit("")).otherwise("winner"))
+    places = [saved(cu.count_battles(part), tmp_path, name) for part, name in ((empty, "a"), (VERDICTS[1], "b"))]
+    messages = [note.message for note in cu.read_counts(*places).notes if note.rule == "missing-verdict"]
+    assert messages == ["a.counts.json: 3 verdicts are empty and count as not rated"]
+    assert cu.read_counts(places[0]).origin.name == "a.counts.json"
+
+
+def test_the_command_line_adds_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k, part in enumerate(VERDICTS):
+        saved(cu.count_battles(part), tmp_path, f"v{k}")
+    whole = saved(cu.count_battles(pl.concat(VERDICTS)), tmp_path, "whole")
+    tables = []
+    for files in (["v0.counts.json", "v1.counts.json"], [whole]):
+        assert cli.run(["leaderboard", *files, "--table", "systems", "--format", "csv"]) == 0
+        tables.append(capsys.readouterr().out)
+    assert tables[0] == tables[1]
+    assert cli.run(["check", "v0.counts.json", "v1.counts.json"]) == 2
+    assert "check: this question needs items, which counts do not hold" in capsys.readouterr().err.replace("\n", " ")
+    VERDICTS[0].write_csv("v.csv")
+    assert cli.run(["leaderboard", "v0.counts.json", "v.csv"]) == 2
+    assert "counts cannot be joined with other data; give counts only" in capsys.readouterr().err.replace("\n", " ")
+    assert cli.run(["leaderboard", "v0.counts.json", "v1.counts.json", "--reader", "table"]) == 2
+    assert "files of counts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "message"),
+    [
+        (
+            lambda: cu.count_battles(VERDICTS[0]),
+            lambda: cu.count_battles(VERDICTS[0]),
+            "they are the same counts; give each file once",
+        ),
+        (
+            lambda: cu.count_battles(VERDICTS[0]),
+            lambda: cu.count_pairs(SCORES[0], human="ann"),
+            "one counts scores and the other verdicts; give counts of one kind",
+        ),
+        (
+            lambda: cu.count_battles(VERDICTS[0]),
+            lambda: cu.count_battles(VERDICTS[1].filter(kind="human")),
+            "only one counts metrics; count both with the same raters",
+        ),
+        (
+            lambda: cu.count_battles(VERDICTS[0].with_columns(aspect=pl.lit("wit")), aspect="wit"),
+            lambda: cu.count_battles(VERDICTS[1].with_columns(aspect=pl.lit("truth")), aspect="truth"),
+            "aspect differs, 'wit' and 'truth'; count both with the same options",
+        ),
+        (
+            lambda: cu.count_pairs(SCORES[0], human="ann", ties=1.0),
+            lambda: cu.count_pairs(SCORES[1], human="ann"),
+            "ties differs, 1.0 and 0.0; count both with the same options",
+        ),
+        (
+            lambda: cu.count_pairs(SCORES[0], human="ann"),
+            lambda: cu.count_pairs(SCORES[1], human="ter", metrics=["ann"]),
+            "raters human in one and metrics in the other (ann); give each rater one kind",
+        ),
+        (
+            lambda: cu.count_pairs(SCORES[0], human="ann", directions={"bleu": -1}),
+            lambda: cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1}),
+            "lower is better for bleu in one only; count both with the same lower",
+        ),
+    ],
+)
+def test_counts_that_cannot_be_added_are_refused(one: Any, other: Any, message: str, tmp_path: Path) -> None:
+    places = [saved(one(), tmp_path, "a"), saved(other(), tmp_path, "b")]
+    with pytest.raises(InputError) as problem:
+        cu.read_counts(*places)
+    assert str(problem.value) == f"a.counts.json and b.counts.json cannot be added: {message}"
+
+
+def test_a_direction_of_a_metric_of_one_file_is_united(tmp_path: Path) -> None:
+    first = cu.count_pairs(SCORES[0], human="ann")
+    second = cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1})
+    total = cu.read_counts(saved(first, tmp_path, "a"), saved(second, tmp_path, "b"))
+    check_equal(total, cu.count_pairs(pl.concat(SCORES[:2]), human="ann", directions={"ter": -1}))
+    assert total.origin.how["lower"] == ["ter"]

@@ -1,0 +1,132 @@
+"""Replies and errors in the shapes that vLLM, TGI, LiteLLM and Ollama document, from a scripted server.
+
+Shapes: vLLM `entrypoints/openai/protocol.py`, TGI `router/src/lib.rs` and `validation.rs`, OpenAI's errors with the
+types of the LiteLLM proxy, Ollama's page on OpenAI compatibility.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.errors import CustodesError
+from custodes.judging.judge import Judge
+from tests.judging.servers import Server, sends
+
+TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
+PROBABILITIES = {"A": 0.7, "B": 0.2, "tie": 0.1}
+
+
+def tokens(**more: Any) -> dict[str, Any]:
+    """Log-probabilities of the answer `A`, a single token."""
+    entries = [{"token": word, "logprob": math.log(p), **more} for word, p in PROBABILITIES.items()]
+    return {"content": [{**entries[0], "top_logprobs": entries}]}
+
+
+def reply(message: dict[str, Any], choice: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "served",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "A", **message}, **choice}],
+        "usage": {"prompt_tokens": 90, "completion_tokens": 2, "total_tokens": 92},
+        **more,
+    }
+
+
+REPLIES = {
+    "vllm": reply(
+        {"refusal": None, "reasoning_content": None, "tool_calls": []},
+        {"logprobs": tokens(bytes=[65]), "finish_reason": "stop", "stop_reason": None},
+        prompt_logprobs=None,
+        service_tier=None,
+    ),
+    "tgi": reply({}, {"logprobs": tokens(), "finish_reason": "stop"}, system_fingerprint="3.3.4-native"),
+    "tgi 1": reply({}, {"logprobs": tokens(), "finish_reason": "eos_token"}, object="text_completion"),
+    "litellm": reply(
+        {"tool_calls": None, "function_call": None, "provider_specific_fields": {"refusal": None}},
+        {"logprobs": tokens(bytes=None), "finish_reason": "stop"},
+        system_fingerprint=None,
+    ),
+    "ollama": reply(
+        {"reasoning": "Both are short."},
+        {"logprobs": tokens(bytes=[65]), "finish_reason": "stop"},
+        system_fingerprint="fp_ollama",
+    ),
+    "ollama without logprobs": reply({}, {"finish_reason": "stop"}, system_fingerprint="fp_ollama"),
+}
+
+
+@pytest.mark.parametrize(("name", "body"), REPLIES.items(), ids=REPLIES)
+def test_a_reply_of_every_server_is_read(
+    server: Server, tmp_path: Path, quick: None, name: str, body: dict[str, Any]
+) -> None:
+    server.answer = lambda seen, tried: sends(200, body)
+    judge = Judge(model="m", base_url=server.url, logprobs=True)
+    result = cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
+    row = result.verdicts.row(0, named=True)
+    assert (row["preference"], row["invalid"]) == (1, "")
+    expected = [None] * 3 if "without" in name else [pytest.approx(p) for p in PROBABILITIES.values()]
+    assert [row["p_a"], row["p_b"], row["p_tie"]] == expected
+    sent = server.seen[0]
+    assert sent.path == "/v1/chat/completions"
+    assert (sent.body["model"], sent.body["logprobs"], sent.body["top_logprobs"]) == ("m", True, 20)
+    assert set(sent.body) == {"model", "messages", "logprobs", "top_logprobs"}
+    assert result.status == 0
+
+
+ERRORS = {
+    "vllm: the key": (401, {"error": "Unauthorized"}, "Unauthorized"),
+    "vllm: no model": (
+        404,
+        {"error": {"message": "The model `m` does not exist.", "type": "NotFoundError", "param": None, "code": 404}},
+        "The model `m` does not exist.",
+    ),
+    "older vllm: too long": (
+        400,
+        {"object": "error", "message": "maximum context length is 100 tokens", "type": "BadRequestError", "code": 400},
+        "maximum context length is 100 tokens",
+    ),
+    "tgi: too many probabilities": (
+        422,
+        {
+            "error": "Input validation error: `top_n_tokens` must be >= 0 and <= 5. Given: 20",
+            "error_type": "validation",
+        },
+        "`top_n_tokens` must be >= 0 and <= 5",
+    ),
+    "litellm: the key": (
+        401,
+        {"error": {"message": "Authentication Error, No api key passed in.", "type": "auth_error", "code": "401"}},
+        "Authentication Error, No api key passed in.",
+    ),
+    "ollama: no model": (
+        404,
+        {"error": {"message": "model 'm' not found", "type": "not_found_error", "param": None, "code": None}},
+        "model 'm' not found",
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "body", "words"), ERRORS.values(), ids=ERRORS)
+def test_an_error_of_every_server_is_passed_on(
+    server: Server, tmp_path: Path, quick: None, status: int, body: dict[str, Any], words: str
+) -> None:
+    server.answer = lambda seen, tried: sends(status, body)
+    judge = Judge(model="m", base_url=server.url, logprobs=True)
+    if status in (401, 404):
+        with pytest.raises(CustodesError) as problem:
+            cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
+        assert words in str(problem.value)
+    else:
+        result = cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
+        (note,) = result.notes
+        assert words in note.message
+        assert (result.status, result.verdicts["invalid"].to_list()) == (1, ["rejected"])
+    assert len(server.seen) == 1
