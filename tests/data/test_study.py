@@ -114,7 +114,7 @@ def test_unknown_names_raise(options: dict[str, str], message: str) -> None:
 
 def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
     with pytest.raises(
-        OptionError, match=r"^no rater is known to be human; name the annotators with human='PATTERN' .* Raters: bleu "
+        OptionError, match=r"^no human ratings, as every rater is a metric \(bleu\); add a file of human"
     ):
         read(BLEU).select()
     with pytest.raises(

@@ -193,10 +193,7 @@ def test_no_people_is_an_error_that_helps() -> None:
     scores = pl.DataFrame({"item": ["x", "y"], "system": "A", "rater": "judge", "kind": "metric", "score": [1.0, 2.0]})
     with pytest.raises(
         OptionError,
-        match=(
-            r"no rater is known to be human; name the annotators with human='PATTERN' \(or give a "
-            r"column or raters file with 'kind'\)\. Raters: judge"
-        ),
+        match=r"no human ratings, as every rater is a metric \(judge\); add a file of human ratings",
     ):
         cu.annotators(cu.read(scores))
     whole = pl.DataFrame(

@@ -78,7 +78,7 @@ def test_rates_of_each_version_are_tested() -> None:
 def test_what_cannot_be_said_is_inconclusive_with_a_reason() -> None:
     (rule,) = rows(labels(n_labelled=0), metric="judge_new", require="tpr>=0.5")
     assert (rule["outcome"], rule["value"]) == ("inconclusive", None)
-    assert rule["reason"] == "tpr is undefined for these labels"
+    assert rule["reason"] == "there are no human labels"
     some = labels(n_labelled=40)
     kappa = cu.rates(some, metrics="judge_new").judges["kappa"][0]
     (few,) = rows(some, metric="judge_new", require=f"kappa>={kappa - 0.1:.2f}")
