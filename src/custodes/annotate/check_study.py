@@ -86,8 +86,7 @@ def check(path: str | Path) -> StudyCheck:
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["As an AI, I agree.", "Yes."]})
-    >>> found = check(new(texts, Path(tempfile.mkdtemp()) / "study.db"))
-    >>> "names-itself" in found.problems["rule"].to_list()
+    >>> "names-itself" in check(new(texts, Path(tempfile.mkdtemp()) / "study.db")).problems["rule"].to_list()
     True
     """
     place = study_file.check(path)

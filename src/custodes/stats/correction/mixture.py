@@ -7,9 +7,8 @@ dpi = prod p_h^2 dp dmu, the posterior density of pi is
     prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
 
 with N paired, m metric-only and a human-only counts. Draws come from a proposal with Dirichlet q and Dirichlet columns
-nu[., r] = pi[., r] / q_r, and carry the rest of the density as a weight. All tables share the same normal numbers, and
-each gets as many draws as its decision needs. Tables whose weights are too uneven for that are led from the proposal to
-the posterior in small steps (`tempered`).
+nu[., r] = pi[., r] / q_r, weighted by the rest of the density. All tables share the same normal numbers, and each gets
+as many draws as its decision needs. Tables with too uneven weights are tempered from the proposal to the posterior.
 """
 
 from __future__ import annotations
