@@ -82,8 +82,7 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
         message = str(told.value)
         assert "\n" not in message
         assert (
-            "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
-            "column or raters file with 'kind'). Raters: m1, m2"
+            "no human ratings, as every rater is a metric (m1, m2); add a file of human ratings"
             if shape == "raters"
             else "annotators have no score or verdict yet (ann)"
         ) in message
