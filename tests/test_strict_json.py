@@ -30,7 +30,7 @@ def test_types_are_looked_up_at_import_only() -> None:
             assert not late.search(text), path
         if "readers" in path.parts or path.name == "worker.py":
             assert text.count("(msgspec.Struct") == len(
-                re.findall(r"^@layout\nclass \w+\(msgspec\.Struct", text, re.MULTILINE)
+                re.findall(r"^@prepare_decoder\nclass \w+\(msgspec\.Struct", text, re.MULTILINE)
             )
 
 

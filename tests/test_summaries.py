@@ -25,7 +25,9 @@ def test_means_of_scores(tmp_path: Path) -> None:
     mean, error = score[:20].mean(), score[:20].std(ddof=1) / np.sqrt(20)
     low, high = (f"{mean + sign * 2.093 * error:.2f}".replace("-", "−") for sign in (-1, 1))
     assert lines[0] == f"bleu (a): {f'{mean:.2f}'.replace('-', '−')} [{low}, {high}], mean of 20 items"
-    assert lines[-1] == "next: custodes report out.csv, with a file of human ratings beside it where there is one"
+    command, advice = lines[-1].split(", ")
+    assert command == "next: custodes report out.csv"
+    assert advice == "with a file of human ratings beside it where there is one (custodes annotate new collects them)"
 
 
 def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
