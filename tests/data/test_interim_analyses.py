@@ -43,7 +43,7 @@ def test_a_leaderboard_says_so(study: Study) -> None:
 def test_a_verdict_tells_no_win_rate(study: Study) -> None:
     """Its interval does not hold: see tests/simulation/test_stopped_leaderboard.py."""
     told = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
-    (best,) = told.verdict.filter(kind="best")["text"]
+    (best,) = [text for text in told.verdict.filter(kind="best")["text"] if "interim analyses" not in text]
     assert "times as often as it loses" in best
     assert "%" not in best
 
