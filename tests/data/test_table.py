@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+from custodes.data.loading.load import load_table
 from custodes.data.table import (
     check_columns,
     check_unique,
@@ -105,3 +109,13 @@ def test_rows_are_kept_as_filter_keeps_them_and_not_copied_where_all_are() -> No
     assert kept(frame, pl.col("x") != "").equals(frame.filter(pl.col("x") != ""))  # null is no yes
     assert kept(frame, pl.col("x") == "a").height == 1
     assert kept(frame, pl.col("x").is_in(["a", "b", None], nulls_equal=True)) is frame
+
+
+def test_bytes_are_text_where_they_are_utf8_and_else_null(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"item": [b"1", "é".encode()], "image": [b"\x89PNG", b"\x80"], "score": [1, 2]})
+    expected = pl.DataFrame(
+        {"item": ["1", "é"], "image": [None, None], "score": [1, 2]}, schema_overrides={"image": pl.String}
+    )
+    frame.write_parquet(tmp_path / "scores.parquet")
+    assert_frame_equal(to_polars(frame, where="table"), expected, check_column_order=False)
+    assert_frame_equal(load_table(tmp_path / "scores.parquet").frame, expected, check_column_order=False)

@@ -35,9 +35,28 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
 
     Raises `InputError` for other objects, and if `check_names` does.
     """
-    frame = _polars_frame(table, where=where)
+    frame = bytes_as_text(_polars_frame(table, where=where))
     check_names(frame.columns, where=where)
     return frame
+
+
+def bytes_as_text(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table with its columns of bytes read as UTF-8; cells that are not UTF-8, such as images, become null."""
+    return frame.with_columns(_decoded(column) for column in frame.iter_columns() if column.dtype == pl.Binary)
+
+
+def _decoded(column: pl.Series) -> pl.Series:
+    try:
+        return column.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return pl.Series(column.name, [_text(cell) for cell in column], pl.String)
+
+
+def _text(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def check_names(names: Iterable[str], *, where: str) -> None:

@@ -23,6 +23,7 @@ from custodes.data.loading.source import check_exists, file_bytes, is_standard_i
 from custodes.data.loading.table import LoadedTable, chosen, short
 from custodes.data.loading.text import table_text
 from custodes.data.notes import Note, noted
+from custodes.data.table import bytes_as_text
 from custodes.errors import InputError, suggestion
 
 __all__ = ["holds_table", "load_table"]
@@ -237,4 +238,4 @@ def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
         )
     if not frame.height:
         raise InputError(f"{name}: a header without rows; give at least one row")
-    return frame
+    return bytes_as_text(frame)

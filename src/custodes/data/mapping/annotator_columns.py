@@ -313,9 +313,9 @@ def rest_pattern(
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
-    """The numbers of a column, null if a cell has none; nothing of nested or binary cells."""
+    """The numbers of a column, null if a cell has none; nothing of nested cells."""
     return (
         pl.Series(dtype=pl.Float64)
-        if column.dtype.is_nested() or column.dtype == pl.Binary
+        if column.dtype.is_nested()
         else column.cast(pl.String).cast(pl.Float64, strict=False)
     )
