@@ -6,7 +6,6 @@ types the id. At the end a visit shows its completion code and, if the plan has 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections import deque
@@ -19,7 +18,7 @@ from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import Annotator, Session
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
 from custodes.annotate.rows import SessionRow, WorkerRow
-from custodes.annotate.visits import is_done
+from custodes.annotate.visits import digest_of, is_done
 from custodes.arguments import at_least
 from custodes.errors import InputError
 
@@ -107,11 +106,6 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
     return plan.people.return_url.replace("{code}", quote(code, safe="")) if code and plan.people.return_url else None
 
 
-def hashed(token: str) -> str:
-    """Hash of a token or an id, for storage."""
-    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
-
-
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
     """Create workers with a visit each: labels and tokens."""
     at_least("people", n, 1)
@@ -128,7 +122,7 @@ def join(
     """Token for a worker who arrives by an open link; None if the limit of `new` ones, or of any `again`, is
     reached."""
     state, now = log.state, log.clock.steady()
-    digest = hashed(f"open\n{external_id}") if external_id else secrets.token_hex(16)
+    digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))
     if worker is None:
         if state.control == "stopped" or len(state.workers) >= state.plan.people.most or new.is_full(address, now):
@@ -143,7 +137,7 @@ def join(
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays by the parameters of the last link: another task may continue with the same visit.
-    values: dict[str, Any] = {"hash": hashed(token)}
+    values: dict[str, Any] = {"hash": digest_of(token)}
     if not worker.forgotten and last.params != dict(params):
         values["params"] = dict(params)
     log.event("token", session=last, **values)
@@ -165,7 +159,7 @@ def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: 
 def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
     token = secrets.token_urlsafe(16)
     stored = json.dumps(dict(params), ensure_ascii=False)
-    log.put(SessionRow(log.next, worker.id, hashed(token), log.clock.wall(), stored))
+    log.put(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), stored))
     return token
 
 

@@ -23,7 +23,7 @@ from custodes.annotate.plan import StudyPlan, check_plan
 from custodes.annotate.snapshot import Snapshot, snapshot_of, state_name
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.views import Act, Example, View
-from custodes.annotate.visits import examples_of, view_of
+from custodes.annotate.visits import digest_of, examples_of, view_of
 from custodes.annotate.writer import Writer
 from custodes.errors import InputError, OptionError, suggestion
 from custodes.files import check_writable
@@ -136,7 +136,7 @@ class Service:
                 self._log.renew(issued)
 
     def _session(self, token: str) -> Session | None:
-        return self._log.state.tokens.get(arrivals.hashed(token))
+        return self._log.state.tokens.get(digest_of(token))
 
     # --- the owner
 

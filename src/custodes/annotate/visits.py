@@ -85,7 +85,7 @@ def view_of(log: EventLog, session: Session) -> View:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a text, which identifies it."""
+    """The SHA-256 of a text, a token or an id, which identifies it."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -21,7 +21,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from custodes.annotate.arrivals import hashed
 from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
@@ -29,6 +28,7 @@ from custodes.annotate.site import guard, owner_formats
 from custodes.annotate.site.owner_formats import codes, reported, sent, zipped
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
+from custodes.annotate.visits import digest_of
 from custodes.errors import CustodesError, InputError, OptionError
 
 COOKIE = "custodes_owner"
@@ -174,7 +174,7 @@ class Owner:
 
     def __init__(self, services: Mapping[str, Service], *, owner_key: str, public_url: str) -> None:
         self.services, self.public_url = services, public_url
-        self._keys = {hashed(owner_key)} if owner_key else set[str]()
+        self._keys = {digest_of(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
         self._reporting = asyncio.Lock()
 
@@ -201,7 +201,7 @@ class Owner:
 
     def _sign_in(self, request: Request) -> Response | None:
         """Sign in with a key, which is used up; wrong keys are counted (`guard.Watch`)."""
-        digest = hashed(request.query_params["key"])
+        digest = digest_of(request.query_params["key"])
         if digest not in self._keys:
             return None
         self._keys.discard(digest)
@@ -221,7 +221,7 @@ class Owner:
     async def new_key(self, request: Request) -> Response:
         """Another sign-in link that works once, for another browser or a colleague."""
         key = secrets.token_urlsafe(16)
-        self._keys.add(hashed(key))
+        self._keys.add(digest_of(key))
         return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
