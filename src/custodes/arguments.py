@@ -22,10 +22,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 10**9
-"""Largest integer that an option accepts."""
+"""Maximum integer that an option accepts."""
 
 FEWEST_RESAMPLES = 20
-"""Fewest resamples; with fewer, the relative error of the standard error is a sixth or more."""
+"""Minimum number of resamples; with fewer, the relative error of the standard error is a sixth or more."""
 
 
 def between(name: str, value: float, low: float, high: float) -> float:

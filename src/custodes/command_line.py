@@ -32,7 +32,7 @@ SWITCH = Parameter(negative="", show_default=False)
 """A switch: an option without a value, off by default."""
 
 DIGITS = 40
-"""Most digits of an integer."""
+"""Maximum number of digits of an integer."""
 
 RENAMED: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 """Options whose names differ from those of the Python arguments."""

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
-"""Longest error message, and the length of its beginning that is kept: the advice is at the end."""
+"""Maximum length of an error message, and the length of the beginning that is kept.
+
+The end, with the advice, is kept too.
+"""
 
 
 class CustodesError(Exception):
@@ -73,4 +76,4 @@ def shown(value: object) -> str:
 
 
 SHOWN = 80
-"""Most characters of a value in an error message."""
+"""Maximum number of characters of a value in an error message."""

@@ -41,7 +41,7 @@ from custodes.files import check_distinct_files, check_writable, folder, is_fold
 from custodes.progress import Progress, silent
 
 FILE_WIDTH = 120
-"""Most characters of a text column in a table written to a file."""
+"""Maximum number of characters of a text column in a table written to a file."""
 
 Inputs = Annotated[
     str,

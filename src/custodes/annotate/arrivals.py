@@ -24,11 +24,11 @@ from custodes.errors import InputError
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
-"""Largest number of new annotators, and of returning ones, per network address and hour."""
+"""Maximum number of new annotators, and of returning ones, per network address and hour."""
 PREFIX = 64
 """Bits of an IPv6 address that identify a home or an institution."""
 PARAMETERS = 10
-"""Most link parameters that are stored with a visit."""
+"""Maximum number of link parameters that are stored with a visit."""
 
 
 class Addresses:

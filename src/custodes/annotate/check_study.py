@@ -381,10 +381,10 @@ CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
 APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
 """Last lines that need no final mark: headings, list items, table rows, code, a single word, an address."""
 LEAST = 0.25
-"""Smallest difference of proportions that is reported."""
+"""Minimum difference of proportions that is reported."""
 LEVEL = 0.05
 SHORTEST = 3
-"""Fewest letters of a label that is searched in texts."""
+"""Minimum number of letters of a label that is searched in texts."""
 
 
 def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:

@@ -54,7 +54,7 @@ class Clock:
 
 
 LARGEST = 2**62
-"""Largest number of an event; SQLite's integers end at twice that."""
+"""Maximum event number: half of SQLite's largest integer."""
 
 
 class EventLog:

@@ -24,7 +24,7 @@ INNER = (0.1, 0.5, 0.9)
 STRENGTHS = np.geomspace(1, 64, 13)
 """Grid of the weight, in answers, of the prior that pairs share: smaller if pairs differ more."""
 TIMED = 30
-"""Fewest answers for using the times measured in the study."""
+"""Minimum number of answers for using the times measured in the study."""
 
 
 LONG = 86_400.0

@@ -24,7 +24,7 @@ WORDS = {"1": 1, "equal": 0, "2": -1}
 """Expected answers to a comparison, with their values for the first output."""
 USUAL = "gold"
 MOST_CHECKS = 40
-"""Most attention checks of a study."""
+"""Maximum number of attention checks of a study."""
 
 
 @dataclass(frozen=True, kw_only=True)

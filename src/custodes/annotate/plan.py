@@ -21,7 +21,7 @@ from custodes.strict_json import prepare_decoder
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
-"""Largest range of a scale."""
+"""Maximum range of a scale."""
 IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
 """Pattern of a worker's id, and of other link parameters."""
 

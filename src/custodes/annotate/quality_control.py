@@ -76,9 +76,9 @@ def _is_one_sided(first: int, decided: int, people: int) -> bool:
 FAST = 0.25
 """A median below this fraction of the study's median is fast."""
 FEWEST = 16
-"""Fewest timed answers for the flag: among 20 equal annotators with log-normal times (SD of the logarithm 1.2), one is
-flagged in less than one of 50 studies, at any time."""
+"""Minimum number of timed answers for the flag: among 20 equal annotators with log-normal times (SD of the log 1.2),
+one is flagged in less than one of 50 studies, at any time."""
 SEEN = 8
-"""Fewest questions for a flag on refusals."""
+"""Minimum number of questions for a flag on refusals."""
 SIDE = 0.95
 RARE = 0.001

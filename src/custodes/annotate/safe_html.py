@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Render = Literal["plain", "markdown", "markdown+math"]
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 LONGEST = 50_000
-"""Longest text displayed as Markdown."""
+"""Maximum length of a text displayed as Markdown."""
 SIGNS = frozenset(string.punctuation)
 """Characters that may be Markdown markup."""
 

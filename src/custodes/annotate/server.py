@@ -26,7 +26,7 @@ from custodes.files import folder
 HOST, PORT = "127.0.0.1", 8080
 """Default host and port of `serve`."""
 CONNECTIONS = 4000
-"""Most simultaneous connections; others get the message that the server is busy."""
+"""Maximum number of simultaneous connections; others get the message that the server is busy."""
 EVERY = 15 * 60.0
 """Seconds between backups."""
 STARTING, ENDING = 20.0, 5.0
@@ -34,7 +34,7 @@ STARTING, ENDING = 20.0, 5.0
 HEADER_SECONDS = 10.0
 """Seconds from a connection, or from the first byte of a later request, to the end of its headers."""
 LARGEST_HEADERS = 32 * 1024
-"""Largest size of headers in bytes."""
+"""Maximum size of headers in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,9 +170,9 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
 
 
 LARGEST = 5 * 2**20
-"""Largest size of an image in bytes."""
+"""Maximum size of an image in bytes."""
 PIXELS = 40_000_000
-"""Most pixels of an image, over all frames of an animation."""
+"""Maximum number of pixels of an image, over all frames of an animation."""
 TYPES = {
     "PNG": ("image/png", "png"),
     "JPEG": ("image/jpeg", "jpg"),

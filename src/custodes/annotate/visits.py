@@ -51,7 +51,7 @@ AN_HOUR = 3600.0
 each annotator is needed."""
 SKIPPING = ("language", "broken", "offensive", "other")
 LONGEST_COMMENT = 5000
-"""Most characters of a stored comment."""
+"""Maximum number of characters of a stored comment."""
 
 
 def view_of(log: EventLog, session: Session) -> View:

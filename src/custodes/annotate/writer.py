@@ -21,7 +21,7 @@ T = TypeVar("T")
 Job = tuple["Future[Any]", Callable[[], Any]]
 
 MOST = 500
-"""Most operations per transaction."""
+"""Maximum number of operations per transaction."""
 
 
 class Writer:

@@ -15,10 +15,10 @@ from custodes.answers.views import digits_of_column, parts, titled
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 
 MOST_ESTIMATES = 2
-"""Most estimates with intervals that fit next to a label in one column of a two-column page."""
+"""Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 HEADING_WIDTH = 14
-"""Most letters in a line of a heading."""
+"""Maximum number of letters in a line of a heading."""
 
 LETTERS = "group"
 """The column of significance letters, if a table declares one."""

@@ -59,7 +59,7 @@ class Provenance:
 
 
 MOST_PICTURES = 4
-"""Most aspects with a main chart in a notebook."""
+"""Maximum number of aspects with a main chart in a notebook."""
 
 NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 

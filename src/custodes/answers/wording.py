@@ -24,7 +24,7 @@ NOISE = 1e-9
 MOST_DIGITS = 9
 
 SMALLEST_P = 0.001
-"""Smallest p-value that is printed exactly."""
+"""Minimum p-value that is printed exactly."""
 
 
 def digits_of(low: float | None, high: float | None, *, least: int) -> int:

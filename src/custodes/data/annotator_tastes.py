@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 MOST_PER_ITEM = 1.5
-"""Largest mean number of annotators per item; with more, items of one annotator are not clusters."""
+"""Maximum mean number of annotators per item; with more, items of one annotator are not clusters."""
 LEVEL = 0.25
 """Level of the test, above which items of one annotator are not resampled together. It is lenient, as usual for pooling
 variances, so that an undetected effect is too small to matter."""

@@ -24,7 +24,7 @@ HUMAN = "human"
 _COLUMNS = ("rater", "item", "pair", "sign", "order")
 
 MOST_CELLS = 4_000_000_000
-"""Largest size of an array in bytes, for the memory of a common machine."""
+"""Maximum size of an array in bytes, for the memory of a common machine."""
 
 
 class Joint(NamedTuple):

@@ -21,7 +21,7 @@ SCHEMA = {
 }
 
 LARGEST = 1e12
-"""Largest weight, and largest inverse of a probability, for which products neither overflow nor underflow."""
+"""Maximum weight, and maximum inverse of a probability, so that products neither overflow nor underflow."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,10 +50,10 @@ POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in e
 """Known label to 0 (negative) or 1 (positive)."""
 
 MOST_LABELS = 20
-"""Most distinct words of a column of labels; columns with more hold names or texts."""
+"""Maximum number of distinct words of a column of labels; columns with more hold names or texts."""
 
 MOST_STEPS = 11
-"""Most distinct integers of a column of ordinal labels."""
+"""Maximum number of distinct integers of a column of ordinal labels."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkey
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
 WHOLE = 1e-3
-"""Largest deviation of the sum of a verdict's probabilities from 1."""
+"""Maximum deviation of the sum of a verdict's probabilities from 1."""
 OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
 """The note on verdicts that the file marks as invalid."""

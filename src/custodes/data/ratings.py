@@ -14,7 +14,7 @@ from custodes.errors import InputError
 KEY = ("item", "system", "rater", "aspect", "repeat")
 OPTIONAL = ("aspect", "repeat", "invalid")
 LARGEST = 1e100
-"""Largest score for which squares and fourth powers, and their sums, do not overflow."""
+"""Maximum score for which squares and fourth powers, and their sums, do not overflow."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
 
 

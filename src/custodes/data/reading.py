@@ -49,7 +49,7 @@ DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Inputs of the package: a study with ratings, and texts without."""
 
 NEAREST = 3
-"""Most readers named in the message if none fits."""
+"""Maximum number of readers named in the message if none fits."""
 
 SIDED = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 LEAST_CELLS = 6
-"""Fewest scores or preferences of an item; with fewer, two items may agree by chance."""
+"""Minimum number of scores or preferences of an item; with fewer, two items may agree by chance."""
 FEWEST_CELLS = 3
-"""Fewest scores or preferences of an item, on average; with fewer, equal items are no evidence of copies."""
+"""Minimum number of scores or preferences of an item, on average; with fewer, equal items are no evidence of copies."""
 LEAST_TEXT = 100
-"""Fewest characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
+"""Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
-"""Largest proportion of different cells of two items that count as near."""
+"""Maximum proportion of different cells of two items that count as near."""
 LEAST_KINDS = 20
-"""Fewest different items; with fewer, equal ones are no evidence of copies. Half of it for fine scores."""
+"""Minimum number of different items; with fewer, equal ones are no evidence of copies. Half of it for fine scores."""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW_RATINGS = 20
-"""Fewest ratings per annotator for which the observed range says something about the scale."""
+"""Minimum number of ratings per annotator for which the observed range says something about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Smallest overlap of two ranges, relative to their union, for one scale (a 1-5 rater who never went below 4 has .25
+"""Minimum overlap of two ranges, relative to their union, for one scale (a 1-5 rater who never went below 4 has .25
 with one who used it all; MQM penalties and 0-100 direct assessments have 0)."""
 
 BEYOND = 0.05

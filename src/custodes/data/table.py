@@ -19,7 +19,7 @@ MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 """Texts (in any case) that count as empty in a column of numbers."""
 
 SLIP = 0.8
-"""Smallest similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
+"""Minimum similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """3,5 and 1.234,5 and 1 234."""

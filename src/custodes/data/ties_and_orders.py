@@ -32,7 +32,7 @@ FLOAT_NOISE = 1e-9
 """Relative difference of human ratings up to which they tie: means of several annotators have rounding errors."""
 
 BATCH_ROWS = 1_000_000
-"""Most pairs of scores to join at a time in memory."""
+"""Maximum number of pairs of scores to join at a time in memory."""
 
 
 def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:

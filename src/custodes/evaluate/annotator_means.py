@@ -12,7 +12,7 @@ from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints
 
 TIE = 1e-9
-"""Largest difference of human scores that is a tie, relative to the range of the scale."""
+"""Maximum difference of human scores that is a tie, relative to the range of the scale."""
 
 
 class ScalesDifferError(OptionError):

@@ -18,7 +18,7 @@ from custodes.stats.arrays import Floats, read_only
 from custodes.stats.clusters import is_clustered
 
 MOST_BLOCKS = 2000
-"""Most blocks of clusters; more clusters are grouped into blocks, which are treated as independent."""
+"""Maximum number of blocks of clusters; more clusters are grouped into blocks, which are treated as independent."""
 
 
 @dataclass(frozen=True, kw_only=True)

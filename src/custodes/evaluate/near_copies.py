@@ -13,7 +13,7 @@ from custodes.stats.rank_distance import rank_distances
 from custodes.stats.system_scores import weighted_item_mean
 
 NEAR_COPY = 0.2
-"""Largest complementarity of near copies, which corresponds to a Kendall's tau-b within items of at least .6.
+"""Maximum complementarity of near copies, which corresponds to a Kendall's tau-b within items of at least .6.
 
 Variants of one metric (ROUGE-n, BLEU-n, precision and F1) lie between 0 and .17 on SummEval, HANNA and DialSummEval."""
 

@@ -53,7 +53,7 @@ ALL_METRICS = "all metrics"
 """Name of the consensus of all metrics in the table `consensus`."""
 
 MOST_REVERSED = 5
-"""Most reversed pairs of an aspect that are displayed by default."""
+"""Maximum number of reversed pairs of an aspect that are displayed by default."""
 
 
 def _graphs(edges: pl.DataFrame) -> Iterable[View]:

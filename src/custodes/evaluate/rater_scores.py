@@ -31,7 +31,7 @@ PEOPLE: tuple[People, ...] = ("aspects", "annotators")
 METRIC = "metric"
 
 FEW = 12
-"""Fewest clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
+"""Minimum number of clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ ALTERNATIVES = 20
 
 SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101
-LISTED = 11  # most points of a scale that are listed individually
+LISTED = 11  # maximum number of points of a scale that are listed individually
 OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_logprobs")
 """Request fields set by other options, or that would change how a request is answered."""
 

@@ -26,7 +26,7 @@ WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}
 """Widths of the plot for which labels are placed: on a phone, and at page width."""
 
 NARROW = 480
-"""Smallest plot width in pixels at which the label positions of the wide plot are used."""
+"""Minimum plot width in pixels at which the label positions of the wide plot are used."""
 
 # Candidates: right of the point first, then left, above, below, and the corners.
 _SIDES = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)], dtype=np.float64)

@@ -27,7 +27,7 @@ DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
 DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
 TEXT = 12
-"""Smallest font size of a figure in pixels."""
+"""Minimum font size of a figure in pixels."""
 
 ROW = 18
 """Height of a row of labels in pixels: as small as the text allows, so that 72 metrics fit on a page."""

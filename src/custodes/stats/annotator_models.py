@@ -19,7 +19,7 @@ _SAME = 1e-9  # votes and probabilities that differ by less are equal up to roun
 # Dawid and Skene
 _PSEUDO_COUNT = 0.5  # of every cell of the confusion matrix of an annotator, and of the prior
 _DIAGONAL = 1.0  # additional pseudo-counts of correct labels: an annotator without data is not adversarial
-_CONVERGED = 1e-6  # largest change of a probability
+_CONVERGED = 1e-6  # maximum change of a probability
 
 # MACE
 _COMPETENCE_PRIOR = 0.5  # pseudo-counts of knowing and of guessing, a beta distribution

@@ -101,7 +101,7 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
 
 
 MOST_EXACT = 1000
-"""Most answers of an annotator for an exact p-value; with more, a normal approximation with continuity correction."""
+"""Maximum number of answers for an exact p-value; with more, a normal approximation with continuity correction."""
 
 
 class PositionTests(NamedTuple):

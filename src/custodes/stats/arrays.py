@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 
 CHUNK = 1_000_000
-"""Largest number of elements of a temporary array."""
+"""Maximum number of elements of a temporary array."""
 
 
 def chunks(n: int, size: int) -> Iterator[slice]:

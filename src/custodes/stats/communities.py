@@ -15,7 +15,7 @@ from custodes.stats.arrays import Floats, require
 
 Labels = NDArray[np.intp]
 
-_ROUNDING = 1e-9  # largest negative similarity or asymmetry that is rounding error
+_ROUNDING = 1e-9  # maximum negative similarity or asymmetry that is rounding error
 # Gains are integer multiples of 2**-50 of modularity, so sums of them are exact in any order: every accepted move
 # increases modularity, and the search cannot cycle.
 _UNIT = 2.0**50

@@ -17,13 +17,13 @@ from custodes.stats.system_scores import blocks_of
 Kind = Literal["pearson", "spearman", "kendall"]
 
 EXACT = 4096**2
-"""Largest outputs x resampling units for which Kendall's concordance is computed exactly in every resample."""
+"""Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
-_INT8 = 127  # most signs whose sum fits int8
+_INT8 = 127  # maximum number of signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):

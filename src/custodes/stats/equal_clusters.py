@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 
-_MOST_ROWS = 64  # most rows of clusters that are compared; longer clusters are groups of their own
-_BLOCK = 4_000_000  # most numbers of an array in memory
+_MOST_ROWS = 64  # maximum number of rows of clusters that are compared; longer clusters are groups of their own
+_BLOCK = 4_000_000  # maximum number of elements of an array in memory
 _DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
 _EXACT = 2.0**24  # smaller integers are exact in single precision
 

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Floats, chunks
 
 MOST = 20.0
-"""Largest forecast gain of information, as a multiple of the present information."""
+"""Maximum forecast gain of information, as a multiple of the present information."""
 
 _STEPS = 30
 _BISECTIONS = 30

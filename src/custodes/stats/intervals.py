@@ -26,7 +26,7 @@ N_DIRECTIONS = 20_000
 _ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
 _NONE = 1e-15  # smaller variances of a proportion count as 0
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
-_FARTHEST = 9.0  # largest distance, in standard errors, in the search for a p-value
+_FARTHEST = 9.0  # maximum distance, in standard errors, in the search for a p-value
 _STEPS = 40
 
 

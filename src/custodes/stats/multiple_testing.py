@@ -24,11 +24,11 @@ STREAM = 20_240_229
 """Seed of the random numbers of tests: fixed, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
-"""Most flips for a p-value that is close to the level; fewer in a large family."""
+"""Maximum number of flips for a p-value that is close to the level; fewer in a large family."""
 
-_FLIP_WORK = 5_000_000_000  # largest hypotheses x blocks x flips
+_FLIP_WORK = 5_000_000_000  # maximum of hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
-_FEW_BLOCKS = 20  # most blocks for which all flips may be enumerated
+_FEW_BLOCKS = 20  # maximum number of blocks for which all flips may be enumerated
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 

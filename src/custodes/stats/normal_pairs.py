@@ -12,7 +12,7 @@ from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 """Random directions for every p-value, and the most for one that is close to the level."""
 
-_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # largest pairs x directions, and fewest directions
+_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # maximum of pairs x directions, and minimum of directions
 _GROWTH = 4  # growth of the number of directions per stage
 _MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
 _BATCH = 250  # directions at a time

@@ -22,11 +22,11 @@ from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 
 EXACT = 4096**2
-"""Largest outputs x resampling units for which Kendall's concordance is computed exactly in every resample."""
+"""Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
-_INT8 = 127  # most signs whose sum fits int8
+_INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # rows of a block of running sums
 _FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
 _WIDTH = 128  # resamples at a time, for the processor's cache

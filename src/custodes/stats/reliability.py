@@ -14,10 +14,10 @@ from custodes.stats.ratios import ratio
 Scale = Literal["nominal", "ordinal"]
 
 FEWEST_PEOPLE = 10
-"""Fewest annotators of a pair for an interval; with fewer, it would describe these annotators only."""
+"""Minimum number of annotators of a pair for an interval; with fewer, it would describe these annotators only."""
 
 MOST_BLOCKS = 50
-"""Largest number of blocks of annotators in a jackknife."""
+"""Maximum number of blocks of annotators in a jackknife."""
 
 _SAME = 1e-12  # relative rounding error
 

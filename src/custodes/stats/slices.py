@@ -11,12 +11,12 @@ from custodes.stats.multiple_testing import STREAM
 from custodes.stats.ratios import ratio
 
 FEWEST_PARTS = 15
-"""Fewest items or clusters with data, of a slice and of the rest, for a test."""
+"""Minimum number of items or clusters with data, of a slice and of the rest, for a test."""
 
 PERMUTATIONS = 3000
 _FEWEST_PERMUTATIONS = 500
 _WORK = 1_500_000_000
-"""Largest number of added values; with large data there are fewer permutations."""
+"""Maximum number of added values; with large data there are fewer permutations."""
 _BLOCK = 4_000_000
 _SAME = 1e-9
 

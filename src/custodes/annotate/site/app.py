@@ -27,7 +27,7 @@ FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
 REMEMBERED = 100_000
-"""Most tokens whose study is cached, with several studies."""
+"""Maximum number of tokens whose study is cached, with several studies."""
 
 
 def known(view: View | None) -> View:

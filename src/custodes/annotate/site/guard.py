@@ -17,10 +17,10 @@ from custodes.annotate.arrivals import Addresses
 from custodes.annotate.site import pages
 
 GUESSES, MINUTE = 60, 60.0
-"""Most invalid links per network address, and the period in seconds."""
+"""Maximum number of invalid links per network address, and the period in seconds."""
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
-"""Largest size and number of fields of a form, and the seconds that it may take to arrive."""
+"""Maximum size and number of fields of a form, and the seconds that it may take to arrive."""
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -35,9 +35,9 @@ COOKIE = "custodes_owner"
 HOURS = 12
 """Seconds that a sign-in is valid; it also ends with the server."""
 INVITED = 500
-"""Most links created at once."""
+"""Maximum number of links created at once."""
 MOST = 200
-"""Most rows of a page."""
+"""Maximum number of rows of a page."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]

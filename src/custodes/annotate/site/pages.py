@@ -20,7 +20,7 @@ from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instruct
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 
 LONGEST_COMPARED = 3000
-"""Most words of an output for highlighting differences."""
+"""Maximum number of words of an output for highlighting differences."""
 
 _TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
 """A formula, a tag, a space or a word of cleaned HTML, whose attributes do not contain angle brackets."""
@@ -53,7 +53,7 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
 
 HERE = Path(__file__).parent
 BUTTONS = 11
-"""Most points of a scale displayed as buttons; with more, there is a slider and a number field."""
+"""Maximum number of points of a scale displayed as buttons; with more, there is a slider and a number field."""
 PAUSED = 60
 """Seconds until the page of a paused study reloads."""
 

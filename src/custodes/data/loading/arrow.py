@@ -25,7 +25,7 @@ ENCRYPTED = b"PARE"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
-"""Smallest assumed size of a cell in bytes, even if many equal rows take less in the file."""
+"""Minimum assumed size of a cell in bytes, even if many equal rows take less in the file."""
 
 FEWEST_ROWS, MOST_ROWS = 256, 65_536
 """Rows of Parquet to read at once."""

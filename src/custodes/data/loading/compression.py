@@ -19,16 +19,16 @@ from typing import IO, Any
 from custodes.errors import InputError, MissingExtraError
 
 LARGEST = 2 * 2**30
-"""Largest size in bytes of a decompressed file or archive, or of a pipe."""
+"""Maximum size in bytes of a decompressed file or archive, or of a pipe."""
 
 LARGEST_MEMBER = 512 * 2**20
-"""Largest size in bytes of one log, or of one file of an archive."""
+"""Maximum size in bytes of one log, or of one file of an archive."""
 
 UNSUSPICIOUS = 256 * 2**20
 """Size in bytes below which the compression ratio is not limited: small tables with few labels compress well."""
 
 RATIO = 200
-"""Largest compression ratio of larger tables."""
+"""Maximum compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
 """Block size in bytes for reading compressed data, since an archive may declare a wrong size."""

@@ -75,7 +75,7 @@ SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes
 PACKED = tuple(packing.suffix for packing in compression.PACKINGS)
 
 MOST_COLUMNS = 10_000
-"""Most columns of a table: every column may be a rater, which takes time, and no study has so many."""
+"""Maximum number of columns of a table: every column may be a rater, which takes time, and no study has so many."""
 
 SIGNATURE = "signature.txt"
 SIGNED = "study of people's answers: "

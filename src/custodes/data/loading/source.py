@@ -21,7 +21,7 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """Prefix of the address of a server; the rest may contain a password and is never displayed."""
 
 SMALL = 64 * 2**20
-"""Largest size in bytes of a file that is not a table (a schema, a channel, the state of a protocol)."""
+"""Maximum size in bytes of a file that is not a table (a schema, a channel, the state of a protocol)."""
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:

@@ -20,7 +20,7 @@ INSIDE = "xl/workbook.xml"
 
 NEARER = "delete cells far from the table, or save the table alone as CSV"
 DIGITS = 9
-"""Most digits of a row number, and most letters of a column; no sheet has more."""
+"""Maximum number of digits of a row number, and of letters of a column; no sheet has more."""
 
 CELL = 32
 """Size in bytes of a cell while reading a sheet, including empty cells in between."""

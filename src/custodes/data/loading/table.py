@@ -14,7 +14,7 @@ from custodes.data.table import check_names
 from custodes.errors import InputError, listed, suggestion
 
 SHOWN = 60
-"""Most characters of a part in the name of its table: a query may be long."""
+"""Maximum number of characters of a part in the name of its table: a query may be long."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
 """Possible keys of the rows of a wide table."""
 
 LISTED = 20
-"""Most columns in an error message."""
+"""Maximum number of columns in an error message."""
 
 
 class UnfitError(InputError):

@@ -70,13 +70,13 @@ SAMPLED = 1000
 """Rows from which text columns are detected."""
 
 CHOICES = 4
-"""Most candidate columns for an item and for a system."""
+"""Maximum number of candidate columns for an item and for a system."""
 
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
 PROSE = 4
-"""Fewest blanks in a cell that is a text rather than a rating in words."""
+"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:

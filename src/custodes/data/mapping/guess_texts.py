@@ -41,15 +41,15 @@ from custodes.data.table import counted_cells
 BLANKS = 2
 """Mean number of blanks in a cell from which a column is prose."""
 LABEL = 80
-"""Most characters of a label."""
+"""Maximum number of characters of a label."""
 CHOICES = 4
 MOST_SYSTEMS = 200
 FEWEST = 10
-"""Fewest rows for consecutive numbers to be row numbers."""
+"""Minimum number of rows for consecutive numbers to be row numbers."""
 CROSSED = 0.5
 """Proportion of items with outputs of at least two systems from which systems are compared."""
 CATEGORY = 0.2
-"""Most distinct values per row of a column of short words that is a category, unless it has the name of an output."""
+"""Maximum of distinct values per row up to which a column of short words is a category, unless named like an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"

@@ -60,10 +60,10 @@ LONG_ASPECT = word_list(
     "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
 )
 MOST_WORDS = 200
-"""Most distinct texts of a column of labels or of rater names."""
+"""Maximum number of distinct texts of a column of labels or of rater names."""
 
 LONGEST_KEY = 64
-"""Most characters of an item label."""
+"""Maximum number of characters of an item label."""
 
 LOOKED_AT = 20_000
 """Rows from which a layout is guessed."""

@@ -13,11 +13,11 @@ from custodes.data.mapping.text_columns import turns_in_cell
 from custodes.data.table import series_of
 
 DEPTH = 8
-"""Most levels of objects to flatten."""
+"""Maximum number of levels of objects to flatten."""
 LONGEST = 64
-"""Most values of a list to become columns."""
+"""Maximum number of values of a list to become columns."""
 MOST = 2000
-"""Most columns of a flattened table."""
+"""Maximum number of columns of a flattened table."""
 
 
 def nested_columns(frame: pl.DataFrame) -> list[str]:

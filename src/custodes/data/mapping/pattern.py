@@ -19,7 +19,7 @@ POSITION = "[0-9]*"
 
 KINDS = ("human", "metric")
 MOST_GAPS = 50
-"""Most separators in a name; with more, three placeholders would have too many possible matches."""
+"""Maximum number of separators in a name; with more, three placeholders would have too many possible matches."""
 EXAMPLE = "'human_{aspect}_{rater}'"
 
 

@@ -39,7 +39,7 @@ MOST = 6
 COVERED = 0.5
 """Proportion of cells that patterns must read to be proposed."""
 LONGEST = 400
-"""Longest cell from which patterns are made."""
+"""Maximum length of a cell from which patterns are made."""
 
 
 def read_phrases(

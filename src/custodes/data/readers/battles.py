@@ -38,7 +38,7 @@ WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """The columns of verdicts in our own format, which determine how `words` and `orders` read them."""
 
 FEW = 20
-"""Fewest comparisons in both orders from which contradictions may show that a word refers to the position."""
+"""Minimum number of comparisons in both orders for concluding from contradictions that a word means the position."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
 """Proportion of contradictory comparisons, and its ratio to that of the other reading, at which reading is refused."""

@@ -17,10 +17,10 @@ from custodes.data.table import counted
 from custodes.errors import InputError, listed
 
 DROPPED = 0.05
-"""Largest rate of unreadable verdicts that `drop` allows in a file and per rater (one per rater is always allowed)."""
+"""Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one per rater is always allowed)."""
 
 FEW = 20
-"""Most distinct values of a column that may distinguish duplicate verdicts: an order, a run, an aspect."""
+"""Maximum number of distinct values of a column that may distinguish duplicate verdicts: an order, a run, an aspect."""
 
 
 def read_verdicts(

@@ -47,7 +47,7 @@ COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.com
 """Statistics by which metrics are compared by default."""
 
 MOST_PAIRS = 50_000
-"""Most pairs of metrics in the table `comparisons`; with more, it has the pairs of the best metrics only."""
+"""Maximum number of pairs of metrics in the table `comparisons`; with more, it has only pairs of the best metrics."""
 
 
 @result

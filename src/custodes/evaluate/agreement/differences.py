@@ -17,7 +17,7 @@ from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
 
 MOST_BLOCKS = 400
-"""Largest number of jackknife blocks; up to this many clusters, each cluster is a block."""
+"""Maximum number of jackknife blocks; up to this many clusters, each cluster is a block."""
 
 _SAME = 1e-9  # rounding error of statistics between -1 and 1
 

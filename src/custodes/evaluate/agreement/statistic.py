@@ -19,7 +19,7 @@ from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
-"""Fewest clusters at which Student's t intervals have good coverage; see docs/explanation/statistics/intervals.md."""
+"""Minimum number of clusters for good coverage of t intervals; see docs/explanation/statistics/intervals.md."""
 
 PERMUTATIONS = 1000
 """Sign flips of every test of two systems in soft pairwise accuracy."""

@@ -23,7 +23,7 @@ OUTCOMES = ("win", "tie", "loss")
 """Outcomes of the first system of a comparison."""
 
 MOST_LABELS = 12
-"""Most different scores of a rating scale; with more, scores are numeric."""
+"""Maximum number of different scores of a rating scale; with more, scores are numeric."""
 
 
 @dataclass(frozen=True, kw_only=True)

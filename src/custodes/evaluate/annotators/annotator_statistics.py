@@ -23,7 +23,7 @@ HALF = 0.5
 LEVEL = 0.05
 """Level of the preliminary tests that decide whether a flag is possible; they are not adjusted."""
 FEWEST = 12
-"""Fewest clusters of an annotator's shared items for an estimate and a test of agreement."""
+"""Minimum number of clusters of an annotator's shared items for an estimate and a test of agreement."""
 FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
 ALL_EQUAL = "all answers are equal"
 NO_AGREEMENT = "the others agree too little with one another"

@@ -47,7 +47,7 @@ from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
-"""Most rows of a type of answer in the terminal, in addition to flagged annotators."""
+"""Maximum number of rows of a type of answer in the terminal, in addition to flagged annotators."""
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
 FEW_PEOPLE = 10

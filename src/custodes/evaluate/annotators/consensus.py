@@ -27,16 +27,16 @@ Method = Literal["auto", "dawid-skene", "mace", "majority"]
 ENOUGH = 20
 """Median number of shared answers per annotator from which confusion matrices are estimated (Dawid-Skene)."""
 FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
-"""Fewest annotators, and fewest tasks with several answers, for an estimate of competence."""
+"""Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Fewest answers expected to be wrong by chance for an estimate of competence."""
+"""Minimum number of answers expected to be wrong by chance for an estimate of competence."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
 """Resamples of a standard error; each needs a fit, and more would not change it much."""
 FEWEST_UNITS = 30
-"""Fewest clusters of an annotator's shared items for an interval; with fewer, its coverage is unknown."""
+"""Minimum number of clusters of an annotator's shared items for an interval; with fewer, its coverage is unknown."""
 FEWEST_SHARED = 30
-"""Fewest shared answers for an estimate of competence; its standard error is .10 to .20, with fewer .17 to .48."""
+"""Minimum number of shared answers for an estimate of competence (standard error .10 to .20; with fewer .17 to .48)."""
 ENOUGH_EACH = 3
 """Median answers per task from which annotators need not share as many tasks for an interval."""
 

@@ -27,7 +27,7 @@ from custodes.stats.reliability import (
 
 FEW_DOUBLES = 30
 FEWEST_PEOPLE = 10
-"""Fewest annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
+"""Minimum number of annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
 TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
 WITHOUT_ORDER = "categories have no order: nominal alpha only"

@@ -23,13 +23,13 @@ from custodes.stats.system_scores import blocks_of
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 MEAN_ROUNDING = 0.0125
-"""Largest difference that rounding a mean to one decimal explains, on a scale of 1 to 5."""
+"""Maximum difference that rounding a mean to one decimal explains, on a scale of 1 to 5."""
 FEWEST_MEANS = 20
-"""Fewest outputs for the rule on means of other raters; with fewer, equality may be chance."""
+"""Minimum number of outputs for the rule on means of other raters; with fewer, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
 """Level of the test of negative agreement: among many metrics of pure noise, few should be flagged."""
 FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
-"""Fewest resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
+"""Minimum number of resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
 """Coverage of a metric relative to the others below which a warning is given."""
 ROUNDING = 1e-9

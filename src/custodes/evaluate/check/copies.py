@@ -14,17 +14,17 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 FEWEST_ITEMS = 20
-"""Fewest items of a system; with fewer, equal scores or texts may be chance."""
+"""Minimum number of items of a system; with fewer, equal scores or texts may be chance."""
 ROUNDING = 1e-6
 """Scores that differ by less than this fraction of the metric's range count as equal."""
 ELSEWHERE = 0.05
-"""Largest proportion of the other systems' outputs that equal a reference or reach the maximum of a metric."""
+"""Maximum proportion of the other systems' outputs that equal a reference or reach the maximum of a metric."""
 FEWEST_VALUES = 20
-"""Fewest different scores of a metric; with fewer, a good system may reach the maximum on all items."""
+"""Minimum number of different scores of a metric; with fewer, a good system may reach the maximum on all items."""
 COMMON_TIES = 0.75
-"""Largest proportion of equal scores with other systems; above it, scores depend on the item alone."""
+"""Maximum proportion of equal scores with other systems; above it, scores depend on the item alone."""
 DISTINCT = 0.25
-"""Fewest different scores per item; with fewer, equal scores may be chance."""
+"""Minimum number of different scores per item; with fewer, equal scores may be chance."""
 FEWEST_DISTINCT = 5
 
 

@@ -14,7 +14,7 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 MOST = 0.05
-"""Largest proportion of refusals of a pair that cannot change its decision."""
+"""Maximum proportion of refusals of a pair that cannot change its decision."""
 LEVEL = 0.05
 ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b": pl.String, "refused": pl.Boolean}
 """Columns of one row per question asked; `system_b` is null where one output was rated."""

@@ -13,7 +13,7 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 FEWEST = 3
-"""Fewest outputs of a system; with fewer, equal texts may be chance."""
+"""Minimum number of outputs of a system; with fewer, equal texts may be chance."""
 
 
 def texts_alone(study: Study) -> pl.DataFrame | None:

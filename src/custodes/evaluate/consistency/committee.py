@@ -25,7 +25,7 @@ from custodes.stats.judging.committee import (
 FOLDS = 5
 MOST_JUDGES = 60
 FEWEST = 12
-"""Fewest clusters rated by all judges and annotators for selecting a panel."""
+"""Minimum number of clusters rated by all judges and annotators for selecting a panel."""
 MOST_LEFT_OUT = 0.5
 """Judges with less than this proportion of the comparisons of the judge with most are left out."""
 

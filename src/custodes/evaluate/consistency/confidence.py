@@ -29,7 +29,7 @@ from custodes.stats.judging.calibration import (
 from custodes.stats.ratios import ratio
 
 FEWEST = 12
-"""Fewest clusters with probabilities and human verdicts for a test."""
+"""Minimum number of clusters with probabilities and human verdicts for a test."""
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
 POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)

@@ -29,7 +29,7 @@ MOST_SLOTS = 5
 enough comparisons."""
 
 FEWEST = 12
-"""Fewest clusters with lengths and human verdicts for a test."""
+"""Minimum number of clusters with lengths and human verdicts for a test."""
 
 NO_PEOPLE = "no human ratings of which output is better"
 ONE_PERSON = "only one annotator, whose noise cannot be estimated; two or more are needed"

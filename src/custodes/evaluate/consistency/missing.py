@@ -22,7 +22,10 @@ DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
 TENTHS = 10
 MOST_FEATURES = 50_000_000
-"""Largest systems x verdicts for a test of failures; more would take gigabytes, so only rates are given."""
+"""Maximum of systems x verdicts for a test of failures;
+
+above it the test would need gigabytes, so only rates are given.
+"""
 NAMES = {1: "ab", -1: "ba"}
 
 

@@ -25,7 +25,7 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 OUTPUT = ["item", "system"]
 MOST_SIGNS = 500_000_000
-"""Most signs (raters x comparisons, one byte each), for the memory of a common machine."""
+"""Maximum number of signs (raters x comparisons, one byte each), for the memory of a common machine."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ CORRECTED = "corrected:"
 """Prefix of a metric's name for human comparisons corrected by the metric."""
 
 FEW_RATERS = 3
-"""Most raters that are all displayed by default; with more, only annotators and the best correction."""
+"""Maximum number of raters that are all displayed by default; with more, only annotators and the best correction."""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:

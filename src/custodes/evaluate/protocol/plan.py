@@ -46,7 +46,7 @@ from custodes.stats.stopping.replay import Answers, replay
 MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
-"""Most rounds; all pairs are analysed after each, however few studies are simulated."""
+"""Maximum number of rounds; all pairs are analysed after each, however few studies are simulated."""
 MOST_SHARED = 0.5
 """Proportion of items shared by two pairs of a pilot, above which a note explains the effect on the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)

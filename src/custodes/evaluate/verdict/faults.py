@@ -23,7 +23,7 @@ FAULTS = {
 ONE_ORDER = "{points} points of margin, if the order of each comparison was random"
 """Text for a position effect of a judge that saw each comparison in one order."""
 LEAST_FAILED = 0.01
-"""Smallest failure rate that is reported."""
+"""Minimum failure rate that is reported."""
 
 
 def faults(view: AspectResults) -> Iterator[str]:

@@ -12,7 +12,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share
 from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
-"""Most systems of the top group that are named."""
+"""Maximum number of systems of the top group that are named."""
 
 
 def best(view: AspectResults) -> Iterator[str]:

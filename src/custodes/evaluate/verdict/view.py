@@ -25,7 +25,7 @@ MOST_NAMED = 3
 SYSTEM_LEVEL = "pairwise_accuracy"
 """The statistic reported at system level."""
 FEW_LABELS = 0.5
-"""Largest annotated proportion of a metric's comparisons for which the best system is determined with correction."""
+"""Maximum annotated proportion of a metric's comparisons for which the best system is determined with correction."""
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.of([kind.part("")], ())

@@ -27,12 +27,12 @@ from custodes.stats.correction.poststratified import poststratified_margin
 from custodes.stats.ratios import ratio
 
 MOST_DRAWS = 2**17
-"""Largest number of draws of a table, after which its precision is not improved."""
+"""Maximum number of draws of a table, after which its precision is not improved."""
 
 _FIRST_QUICK, _FIRST = 256, 4096  # draws of the first batch, without and with an interval
-_MOST_AT_ONCE = 4096  # most draws of a batch
-_ENOUGH_QUICK, _ENOUGH = 64, 1000  # fewest effective draws for an error estimate, and for an interval
-_EFFECTIVE_RATE = 0.1  # fewest effective draws as a proportion of the draws, up to 1000
+_MOST_AT_ONCE = 4096  # maximum number of draws of a batch
+_ENOUGH_QUICK, _ENOUGH = 64, 1000  # minimum number of effective draws for an error estimate, and for an interval
+_EFFECTIVE_RATE = 0.1  # required effective draws as a proportion of the draws, up to 1000
 _PRECISION_QUICK, _PRECISION = 0.003, 0.005  # target standard error of theta, without and with an interval
 _GROUP = 500_000  # draws of tables that share gamma variates
 _COLUMNS = 2048  # draws of one table at a time
@@ -42,7 +42,7 @@ _NEARLY_NORMAL = 1000.0  # shape from which gamma draws need no weights: accepta
 _POPULATIONS, _SIZE = 16, 256
 _RESAMPLED_RATE = 0.6  # proportion of effective draws after a temperature step
 _STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
-_MIXED = 1.01  # largest R-hat of populations that agree
+_MIXED = 1.01  # maximum R-hat of populations that agree
 
 
 def mixture_posterior(

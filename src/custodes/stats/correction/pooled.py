@@ -17,7 +17,7 @@ from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, PairItems, Remark, margin_of
 
 FEWEST_CLUSTERS = 20
-"""Fewest clusters for a reliable covariance; with fewer, no pair is decided."""
+"""Minimum number of clusters for a reliable covariance; with fewer, no pair is decided."""
 
 ADDITIVITY_LEVEL = 0.05
 ADDITIVITY_FLIPS = 399

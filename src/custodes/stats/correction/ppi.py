@@ -10,7 +10,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
-_NORMAL_FROM = 50  # fewest labels for normal quantiles
+_NORMAL_FROM = 50  # minimum number of labels for normal quantiles
 _WORST_ERROR = 2  # error of a metric label `win` for a human label `loss`
 _NOISE = 1e-12  # smaller variances of -1, 0, 1 are rounding errors
 

@@ -12,7 +12,7 @@ from custodes.stats.clusters import few_clusters
 from custodes.stats.ratios import ratio
 
 LEAST_FAILURES = 5
-"""Fewest failures for a test."""
+"""Minimum number of failures for a test."""
 ENOUGH = 100
 """Draws at least as extreme as the data after which sampling stops, as significance is out of reach."""
 NOTHING = 1e-12  # smaller sums of squares are rounding errors

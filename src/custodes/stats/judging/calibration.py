@@ -12,7 +12,7 @@ from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
 LEAST_OF_BIN = 30
-"""Fewest verdicts of a bin, if there are enough."""
+"""Minimum number of verdicts of a bin, if there are enough."""
 LEVEL = 1e-9
 """Probabilities that differ by less are equal."""
 

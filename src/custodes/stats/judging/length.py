@@ -25,13 +25,13 @@ from custodes.stats.ratios import ratio
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
-"""Smallest latent correlation of two annotators, adjusted for length, at which they are taken to measure quality."""
+"""Minimum latent correlation of two annotators, adjusted for length, at which they are taken to measure quality."""
 
 LEAST_OF_STRATUM = 10
-"""Fewest comparisons of a pair of systems for estimating its means and thresholds."""
+"""Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
 
 LEAST_WON = 0.1
-"""Smallest proportion of verdicts on a pair of systems that either system must win. With less, or with nearly all ties,
+"""Minimum proportion of verdicts on a pair of systems that either system must win. With less, or with nearly all ties,
 a ceiling of coarse ratings hides quality and latent normality does not hold."""
 
 MODEL_ERROR = 0.016

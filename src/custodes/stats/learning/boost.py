@@ -18,9 +18,9 @@ from custodes.errors import MissingExtraError, OptionError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
-_DEEPEST = 64  # largest depth
+_DEEPEST = 64  # maximum depth
 LARGEST = float(np.finfo(np.float32).max) / 2
-"""Largest absolute prediction of trees: half of single precision, so that sums cannot overflow."""
+"""Maximum absolute prediction of trees: half of single precision, so that sums cannot overflow."""
 
 
 class Settings(TypedDict):

@@ -13,7 +13,7 @@ from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective, ordered_pairs
 
 COMPARED = 4096
-"""Largest number of outputs for which comparing all pairs is faster than sorting."""
+"""Maximum number of outputs for which comparing all pairs is faster than sorting."""
 
 
 class PairSums(NamedTuple):

@@ -11,7 +11,7 @@ from custodes.stats.partiality.placement import POWERS, by_unit, connected_syste
 from custodes.stats.ratios import ratio
 
 _REPEATED = 20
-"""Fewest repeated human ratings for estimating annotators' individual preferences for systems."""
+"""Minimum number of repeated human ratings for estimating annotators' individual preferences for systems."""
 
 _SMOOTHING = 0.3
 """Standard deviation of the normal noise added to human means to smooth their discrete distribution."""

@@ -23,18 +23,18 @@ from custodes.stats.partiality.placement import Placement
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
-"""Fewest systems: three fix a line, and one of the others may itself be favoured."""
+"""Minimum number of systems: three fix a line, and one of the others may itself be favoured."""
 
 FEWEST_UNITS = 10
-"""Fewest clusters of items of a system, for estimating its sampling error."""
+"""Minimum number of clusters of items of a system, for estimating its sampling error."""
 
 _LEVEL = 1e-9  # smaller differences of means are rounding errors
-_MOST_NOISE = 0.8  # largest error proportion of the variance of human means for which their slope is corrected
+_MOST_NOISE = 0.8  # maximum error proportion of the variance of human means for which their slope is corrected
 _MISFIT_SCALE = 0.1
 """Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
 
 _MISFIT_BOUND = 0.1
-"""Largest standard deviation of misfits due to the link, in standard deviations of outputs: larger distances are
+"""Maximum standard deviation of misfits due to the link, in standard deviations of outputs: larger distances are
 favoritism, whatever the number of systems."""
 
 _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
@@ -42,11 +42,11 @@ _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
 
 _MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
 APART = 3.0
-"""Largest distance between the best (or worst) system and the next, in standard deviations of outputs; beyond it, no
+"""Maximum distance between the best (or worst) system and the next, in standard deviations of outputs; beyond it, no
 outputs have similar quality."""
 
 WIDEST = 1.0
-"""Largest half-width of an interval, in standard deviations of outputs; beyond it, a result is inconclusive."""
+"""Maximum half-width of an interval, in standard deviations of outputs; beyond it, a result is inconclusive."""
 
 _BISECTIONS = 45
 

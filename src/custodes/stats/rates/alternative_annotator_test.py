@@ -12,10 +12,10 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import adjust
 
 FEWEST_OUTPUTS = 30
-"""Fewest outputs of an annotator for the test, as published."""
+"""Minimum number of outputs of an annotator for the test, as published."""
 
 FEWEST_ANNOTATORS = 3
-"""Fewest annotators for the test, as published."""
+"""Minimum number of annotators for the test, as published."""
 
 
 class Advantages(NamedTuple):

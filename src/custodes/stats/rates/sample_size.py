@@ -19,7 +19,7 @@ ASSUMED_LABELS = 2.0
 
 MOST = 1e12
 STEPS = 100
-"""Largest total number of labels, and steps of its search."""
+"""Maximum total number of labels, and number of steps of the search."""
 
 
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:

@@ -19,7 +19,7 @@ _SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # grid of standard deviations o
 _TAIL = 2.0  # degrees of freedom of the t distribution of systems, which allows outliers
 _LIKELY = 0.3  # prior mean of the standard deviation of pairs: systems explain most of the differences
 _STEPS = 50
-_LONGEST = 2.0  # largest step of Newton's method, in logits
+_LONGEST = 2.0  # maximum step of Newton's method, in logits
 _NEAR = 1e-6
 _WIDE = 3.0  # prior standard deviation of the mean logit of no tie
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, legendre, require
 
-_NODES = 32  # fewest Gauss-Legendre nodes
+_NODES = 32  # minimum number of Gauss-Legendre nodes
 _NODES_A_SD = 2  # additional nodes per standard deviation of a step that fits between the bounds
 _REACH = 12.0  # search range, in standard errors around the fixed-sample estimate
 

@@ -20,7 +20,7 @@ from custodes.stats.strength.battles import BattleCounts
 _STEPS = 100
 _SMALL = 1e-10  # a smaller Newton step changes nothing
 _DIVERGED = 25.0  # |eta| at which a kind diverges: one side always wins
-_SINGULAR = 1e-11  # smallest ratio of the extreme eigenvalues of the scaled information
+_SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled information
 
 
 @dataclass(frozen=True, kw_only=True)

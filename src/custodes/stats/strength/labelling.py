@@ -9,7 +9,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.strength.strengths import Fitted
 
-_LEAST = 5.0  # fewest expected annotated battles of a system for including it
+_LEAST = 5.0  # minimum number of expected annotated battles of a system for including it
 _SAME = 1e-9
 
 

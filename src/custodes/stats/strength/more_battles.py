@@ -12,7 +12,7 @@ from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import PairRates
 
 MOST_PAIRS = 20_000
-"""Largest number of pairs for which forecasts are computed."""
+"""Maximum number of pairs for which forecasts are computed."""
 
 _OF_EQUALS = 0.25  # information of a battle without a tie between equal systems, on log odds
 

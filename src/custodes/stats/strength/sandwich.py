@@ -14,8 +14,8 @@ from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
-_LIGHT = 0.1  # largest leverage of a cluster for a correction by a single factor
-_MOST = 0.95  # largest leverage in one direction; information from a single cluster would have an infinite error
+_LIGHT = 0.1  # maximum leverage of a cluster for a correction by a single factor
+_MOST = 0.95  # maximum leverage in one direction; information from a single cluster would have an infinite error
 _NONE = 1e-300  # replaces 0 in a denominator
 _TAIL = 0.975  # probability at which draws match the quantile of Student's t
 
