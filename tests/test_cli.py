@@ -709,7 +709,7 @@ def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
     rules = [("batch 5, ", 20), ("batch 5, ", 60), ("", 20), ("", 60)]
     assert [row["stopping"] for row in helped] == [f"decided, {batch}budget {budget}" for batch, budget in rules]
     assert all(2 * row["annotations"] <= budget for row, (_, budget) in zip(helped, rules, strict=True))
-    refused(custodes("plan", "--channel", "torn.csv"), "torn.csv", "three lines of three numbers", "no header")
+    refused(custodes("plan", "--channel", "torn.csv"), "torn.csv", "give three lines", "without a header")
     refused(custodes("plan", "--channel", "narrow.csv"), "3x3")
 
 

@@ -17,7 +17,7 @@ from custodes.commands import score as score_command  # noqa: F401  (it reads wh
 from custodes.options import Output
 
 TEXTS = [{"item": str(n), "outputs": {"X": "x" * (n + 1), "Y": "y" * 3}} for n in range(10)]
-AGAIN = "nothing is written; the same command starts again"
+AGAIN = "nothing is written; repeat the command to start again"
 
 
 def interrupt(*words: Any, **more: Any) -> Any:

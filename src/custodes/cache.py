@@ -75,14 +75,14 @@ class Cache:
                 yield base
         except sqlite3.Error as problem:
             raise InputError(
-                f"{shown(str(self.path))}: no file of kept answers ({problem}); name another by --cache"
+                f"{shown(str(self.path))}: not a file of cached replies ({problem}); name another by --cache"
             ) from None
 
     def _open(self) -> sqlite3.Connection:
         place = ":memory:" if self.path is None else self.path
         base = sqlite3.connect(place, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
         try:
-            # Another run may create it at the same time: if there are tables, everything else is there.
+            # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
             tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
             if tables and (application, version) != (APPLICATION, VERSION):

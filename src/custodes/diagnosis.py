@@ -37,14 +37,14 @@ class Extra(NamedTuple):
 EXTRAS: Mapping[str, Extra] = {
     "learn": Extra("boosted trees of ceiling and combine", ("xgboost",)),
     "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
-    "arrow": Extra("Arrow files, folders of HF datasets, a safe look at damaged Parquet", ("pyarrow",)),
+    "arrow": Extra("Arrow files, folders of HF datasets, safe handling of damaged Parquet", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
     "logs": Extra("logs of Inspect that are compressed by zstd, before Python 3.14", ("backports.zstd",)),
     "score": Extra(
         "metrics of texts: BLEU, chrF, TER, ROUGE, edit distance", ("sacrebleu", "rouge_score_rs", "rapidfuzz")
     ),
     "encode": Extra("BERTScore and cosines of encoders, without PyTorch", ("onnxruntime", "tokenizers")),
-    "judge": Extra("LLM judges over HTTP, and what they cost", ("httpx2", "genai_prices")),
+    "judge": Extra("LLM judges over HTTP, and their cost", ("httpx2", "genai_prices")),
     "vendors": Extra("LLM judges of vendors with a protocol of their own", ("pydantic_ai",)),
     "annotate": Extra(
         "the site of annotation studies",
@@ -185,7 +185,7 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 def _extras() -> Iterator[dict[str, Any]]:
     declared = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for name, extra in EXTRAS.items():
-        if name in declared:  # an older installation with newer sources has others
+        if name in declared:  # an older installation with newer sources has other requirements
             missing = [row["package"] for row in _requirements(name) if not row["fits"]]
             install = f"pip install '{NAME}[{name}]'"
             yield {"extra": name, "present": not missing, "missing": missing, "gives": extra.gives, "install": install}
@@ -249,7 +249,7 @@ def _threads(study: Any, rng: int | np.random.Generator) -> str:
     with ThreadPoolExecutor(4) as pool:
         first, *others = pool.map(lambda _: _agreement(study, 20, seed), range(4))
     if not all(first.equals(other) for other in others):
-        raise ArithmeticError("the same seed gave several answers")
+        raise ArithmeticError("the same seed gave different results")
     return "the same intervals four times"
 
 
@@ -317,14 +317,14 @@ def _annotated() -> str:
     with trying(port=0, folder=None) as trial, urlopen(trial.ask, timeout=20) as page:
         (service,), token = trial.site.services.values(), trial.ask.rpartition("/")[2]
         if page.status != 200:
-            raise ValueError(f"the first page came with status {page.status}")
+            raise ValueError(f"the first page has status {page.status}")
         view = service.view(token).result()
         while not isinstance(view, Ask):
             view = service.act(token, Agree(digest=view.digest) if isinstance(view, Consent) else Begin()).result()
         service.act(token, Answer(assignment=view.assignment, values={"": 1})).result()
         answers = service.snapshot().result().answers
     if answers != 1:
-        raise ValueError(f"{answers} answers were kept, not 1")
+        raise ValueError(f"{answers} answers were stored, expected 1")
     return "one comparison served and answered"
 
 

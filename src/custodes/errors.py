@@ -70,7 +70,7 @@ def shown(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a value that cannot be printed is wrong anyway
+    except Exception:  # a value that cannot be printed is invalid anyway
         text = f"<{type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 

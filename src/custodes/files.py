@@ -40,7 +40,7 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
         else:
             _replace(os.path.realpath(place), data)
     except FileNotFoundError:  # the folder exists, but belongs to a file system without regular files
-        raise _unwritable(place, f"the folder {place.parent} takes no new file") from None
+        raise _unwritable(place, f"no new file can be created in the folder {place.parent}") from None
     except OSError as problem:
         raise _unwritable(place, problem.strerror) from None
     return place
@@ -75,7 +75,7 @@ def _keep_owner(name: str, before: os.stat_result) -> int:
         try:
             os.chown(name, before.st_uid, before.st_gid)
         except (OSError, AttributeError):
-            mode &= ~0o7070  # the group permissions are not for another group
+            mode &= ~0o7070  # group permissions must not apply to another group
     return mode
 
 
@@ -95,7 +95,7 @@ def check_writable(path: str | Path) -> Path:
     except ValueError:
         raise _unwritable(place, "no file can have this name") from None
     if status is not None and not os.access(place, os.W_OK):
-        raise _unwritable(place, "it may not be written")
+        raise _unwritable(place, "the file is write-protected")
     if is_stream(place):
         return place
     parent = os.path.dirname(os.path.realpath(place))

@@ -57,7 +57,7 @@ QuoteFormulas = Annotated[
     SWITCH,
     Parameter(
         group=OUTPUT_OPTIONS,
-        help="In csv and tsv, put ' before text that a spreadsheet would run as a formula (=, +, -, @).",
+        help="In csv and tsv, put ' before text that a spreadsheet would evaluate as a formula (=, +, -, @).",
     ),
 ]
 
@@ -287,7 +287,7 @@ class TestOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination, and its tests as JUnit XML."""
-        result.to_frame(self.table)  # an unknown table raises before the file is overwritten
+        result.to_frame(self.table)  # raises for an unknown table before the file is overwritten
         if self.junit is not None:
             write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
         super().write(result, seconds)
@@ -321,7 +321,7 @@ class ModelOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
-        result.to_frame(self.table)  # an unknown table raises before the model is overwritten
+        result.to_frame(self.table)  # raises for an unknown table before the model is overwritten
         if self.no_timing:
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
@@ -373,7 +373,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         if doing:
             bar.add_task(escape(escape_controls(doing)), total=None)
-            bar.refresh()  # else the bar appears only after a tenth of a second
+            bar.refresh()  # otherwise the bar appears only after a tenth of a second
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
             return bar.track(iterable, total=total, description=desc or "working")

@@ -15,7 +15,7 @@ CHILDREN: set[int] = set()
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
-NOTHING_KEPT = "nothing is written; the same command starts again"
+NOTHING_KEPT = "nothing is written; repeat the command to start again"
 """Message after an interruption of work without intermediate results."""
 
 _follows: list[str] = []

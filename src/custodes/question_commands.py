@@ -232,6 +232,6 @@ def channel_table(text: str) -> list[list[float]] | str:
         raise InputError(f"--channel {text}: no such file; give a .csv of 3x3 numbers, or the word ideal") from None
     except ValueError:
         raise InputError(
-            f"{text}: three lines of three numbers are needed: a line each for human win, tie and loss, in it how often"
-            " the metric has a win, a tie and a loss; no header"
+            f"{text}: give three lines (human win, tie, loss) of three numbers "
+            "(the metric's frequencies of win, tie and loss), without a header"
         ) from None

@@ -7,14 +7,14 @@ its result has the same name, capitalized.
 from collections.abc import Mapping
 
 QUESTIONS: Mapping[str, str] = {
-    "check": "Data summary, and problems that would mislead its reader",
+    "check": "Data summary, and problems that would distort results",
     "leaderboard": "Which system is best, by annotators and by each metric",
     "agreement": "How well each metric agrees with the annotators",
     "annotators": "Agreement and reliability of the annotators",
     "rates": "Pass rates by a judge's labels, corrected by human labels",
     "favoritism": "Which systems each metric over-rates or under-rates",
     "consistency": "Position bias, length bias and self-preference of LLM judges",
-    "ranking": "Which decisions about pairs of systems a metric gets wrong",
+    "ranking": "Which pairs of systems a metric decides differently from the annotators",
     "verdict": "Summary of the results in sentences",
     "correction": "Outcome of each pair, from few human and many metric ratings",
     "protocol": "Replay of an annotation protocol: how many ratings are enough",

@@ -208,7 +208,7 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     add(place, texts(systems="D"))
     assert "divided by 6 pairs" in notes_of(place)[-1]
     assert (
-        "is now divided by 6 pairs; 3 pairs were analysed with a larger part of it before and "
+        "is now divided by 6 pairs; 3 pairs were analysed with a larger level before and "
         "keep their decisions, so the probability of a false"
     ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]

@@ -57,8 +57,8 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         tokens = [begun(service) for _ in range(4)]
         all_work(service, tokens)
         assert told(service)["standstill"].startswith(
-            "the 4 present annotators cannot complete the current interim analyses: 2 of 2 "
-            "remaining answers exceed what each may give ([people] cap,"
+            "the 4 current annotators cannot complete the current interim analyses: 2 of 2 "
+            "remaining answers exceed the limits per annotator ([people] cap,"
         )
         site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
         site.get("/admin?key=key")

@@ -150,8 +150,8 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
         with pytest.raises(
             OptionError,
             match=(
-                "these counts hold no comparison rated by both annotators and a metric, and this "
-                "question compares the two; count human and metric"
+                "these counts hold no comparison rated by both annotators and a metric, but this question "
+                "compares the two; count human and metric"
             ),
         ):
             cu.favoritism(count_battles(frame.filter(pl.col("rater") == rater)))
@@ -281,10 +281,11 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
         table = opened.read_parquet(str(path))
         path.unlink()
         with pytest.raises(
-            InputError, match=r"^count_battles: duckdb failed: IO Error: .*; is the table whole, and still there"
+            InputError,
+            match=r"^count_battles: duckdb failed: IO Error: .*; check that the table is complete and still exists",
         ):
             count_battles(table)
-    with pytest.raises(InputError, match=r"^count_battles: No such file .*; are all files"):
+    with pytest.raises(InputError, match=r"^count_battles: No such file .*; check that all files"):
         count_battles(pl.scan_parquet(path))
 
 
@@ -308,7 +309,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
             pl.exceptions.ComputeError("memory allocation failed"),
             r"count with DuckDB \(--engine duckdb\), which",
         ),
-        (pl.exceptions.SchemaError("extra column"), "is the table whole, and still there"),
+        (pl.exceptions.SchemaError("extra column"), "check that the table is complete and still exists"),
     ],
 )
 def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str) -> None:

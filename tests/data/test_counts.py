@@ -109,8 +109,8 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     with pytest.raises(
         OptionError,
         match=(
-            "^these counts hold no comparison rated by both annotators and a metric, and this "
-            "question compares the two; count human and metric"
+            "^these counts hold no comparison rated by both annotators and a metric, but this question "
+            "compares the two; count human and metric"
         ),
     ):
         cu.favoritism(battles)
@@ -122,7 +122,7 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     assert cu.correction(judged, rng=0).pairs.height == cu.correction(JUDGED, rng=0).pairs.height > 0
     with pytest.raises(OptionError, match=r"^check: this question needs items, which counts do not hold"):
         cu.check(pairs)
-    with pytest.raises(OptionError, match=r"^systems: counts already have a selection and tie rules"):
+    with pytest.raises(OptionError, match=r"^systems: selection and tie rules were already applied to the counts"):
         cu.leaderboard(battles, systems="A,B")
 
 
@@ -210,7 +210,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
         ("", "no input: give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
-            "b.parquet has columns that s.parquet lacks: kind, model_a, model_b, winner; count such files separately",
+            "b.parquet has columns that s.parquet lacks: kind, model_a, model_b, winner; count these files separately",
         ),
         ("b.parquet --human nob", "count_battles: --human 'nob': no such rater; raters: ann"),
         ("s.csv --human ann --batches 0", "count_pairs: --batches 0 must be at least 1"),
@@ -221,7 +221,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
                 "'ann', or give a column 'kind'. Raters: ann"
             ),
         ),
-        ("broken.parquet", "; is the table whole, and still there?"),
+        ("broken.parquet", "; check that the table is complete and still exists"),
         ("s.csv", "name the annotators, as in --human ann"),
         (
             "s.csv b.parquet",

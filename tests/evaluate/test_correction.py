@@ -246,7 +246,7 @@ def test_pooled_says_when_it_cannot_answer() -> None:
             ),
         ),
         ({"estimator": "pooled"}, "needs the items, which counts do not hold; give the study instead"),
-        ({"ties": "calibrated"}, "counts already have a selection and tie rules; set it when counting"),
+        ({"ties": "calibrated"}, "selection and tie rules were already applied to the counts; set it when counting"),
     ],
 )
 def test_bad_options(options: dict[str, object], says: str) -> None:

@@ -98,7 +98,7 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     assert not server.seen
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
     lines = made.out.splitlines()
-    assert lines[0] == "24 queries, 24 requests, 24 of them without a reply yet"
+    assert lines[0] == "24 queries, 24 requests, 24 of which have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
     assert lines[3] == "about $0.0064 expected, at most $0.0090; as a batch about half (price: given)"
 

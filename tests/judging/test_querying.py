@@ -357,7 +357,7 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
     # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
     assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
-        ("budget", "not sent: it could exceed the limit of $21, of which $18.0000 are spent")
+        ("budget", "not sent: the request could exceed the limit of $21; $18.0000 are spent")
     }
     rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
     assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)
@@ -455,7 +455,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
             with self._transaction():
                 raise sqlite3.OperationalError("database or disk is full")
 
-    with pytest.raises(InputError, match=r"no file of kept answers \(database or disk is full\)"):
+    with pytest.raises(InputError, match=r"not a file of cached replies \(database or disk is full\)"):
         asked(bodies(30), client(server), Full())
     assert len(server.seen) < 10
 

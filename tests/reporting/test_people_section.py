@@ -77,7 +77,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "For 2 comparisons an annotator showed the differing words",
         "Interim analyses",
         "Distribution of the answers over annotators",
-        "the answers no longer prefer the better system of the decision for Birch and Cedar",
+        "the answers no longer agree with the decision for Birch and Cedar",
         ".20: .46",
     ):
         assert told in section.replace("\u00a0", " "), told
@@ -94,7 +94,7 @@ def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
     assert rows[2][6] == -1
     told = looks_sentences(looks_of(study))
     assert told[0] == INFLATED
-    assert told[1].endswith("better system of the decision for Birch and Cedar.")
+    assert told[1].endswith("agree with the decision for Birch and Cedar.")
 
 
 def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:

@@ -148,7 +148,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("no hello", "it ended with exit status 1; its last words were 'no such model: x.ckpt'$"),
+        ("no hello", "it ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
         ("silent start", "it hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS"),
         ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
         ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
@@ -167,15 +167,18 @@ def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
     assert not CHILDREN
 
 
-LAST = r" \(after 4 rows\); its last words were 'the last word'$"
+LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
         ("exit", f"it ended with exit status 3{LAST}"),
-        ("raise", r"it ended with exit status 1 \(after 4 rows\); its last words were 'RuntimeError: CUDA out of me"),
-        ("killed", rf"it was ended by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
+        (
+            "raise",
+            r"it ended with exit status 1 \(after 4 rows\); the last line of its output: 'RuntimeError: CUDA out of me",
+        ),
+        ("killed", rf"it was terminated by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
         (
             "hang",
             f"it hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
@@ -261,7 +264,10 @@ def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, m
     metrics = [f"mine=worker:{sys.executable} -I {FAKE} later", "length"]
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]
-    assert any("status 1 (after 18 rows); its last words were 'the disk is full'" in own.message for own in first.notes)
+    assert any(
+        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in own.message
+        for own in first.notes
+    )
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert second.ratings.filter(rater="mine").height == 40

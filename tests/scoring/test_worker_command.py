@@ -155,7 +155,7 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(said.values, [[1.5], [np.nan]])
     assert said.why == {1: "the worker returned none"}
     assert said.seconds >= 0
-    with pytest.raises(InputError, match="its last words were .*No module named 'nothing'"):
+    with pytest.raises(InputError, match="the last line of its output: .*No module named 'nothing'"):
         WORKER.load(Place(), command="callable nothing:score")
 
 

@@ -89,7 +89,9 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
         np.testing.assert_allclose(scorer.score(texts).values, whole.values, atol=CLOSE, rtol=CLOSE)
         for group in tuple(CHILDREN):
             os.killpg(group, signal.SIGKILL)
-        with pytest.raises(InputError, match=r"^worker '.*': it was ended by SIGKILL \(memory .*\) \(after \d+ rows\)"):
+        with pytest.raises(
+            InputError, match=r"^worker '.*': it was terminated by SIGKILL \(memory .*\) \(after \d+ rows\)"
+        ):
             scorer.score(texts)
     finally:
         scorer.close()

@@ -182,7 +182,7 @@ def _add_questions(
     for row, (number, pair) in zip(there, stored.pairs.items(), strict=True):
         before = stored.asked[number]
         row[list(before)] = False
-        # Comparisons excluded when the study was created (control questions) stay excluded: only new outputs give new
+        # Comparisons excluded when the study was created (control questions) stay excluded: only new outputs add new
         # ones.
         row &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
@@ -204,8 +204,8 @@ def _add_questions(
     judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
     family = f"gamma is now divided by {in_all} pairs"
     restated = (
-        f"{family}; {judged} pairs were analysed with a larger part of it before and keep their "
-        "decisions, so the probability of a false decision on any pair is now at most "
+        f"{family}; {judged} pairs were analysed with a larger level "
+        "before and keep their decisions, so the probability of a false decision on any pair is now at most "
         f"{level:.3g}, not {gamma:g}"
     )
     return [

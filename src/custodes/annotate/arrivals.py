@@ -136,7 +136,7 @@ def join(
     if last.params != dict(params) and not worker.forgotten and _is_over(log, last):
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
-    # A platform pays by the parameters of the last link: another task may continue with the same visit.
+    # A platform pays by the parameters of the latest link: the same visit may continue under another task.
     values: dict[str, Any] = {"hash": digest_of(token)}
     if not worker.forgotten and last.params != dict(params):
         values["params"] = dict(params)

@@ -19,7 +19,7 @@ LEAST_CAP = 2
 BEYOND = 3
 """Number of second opinions, and of control questions for an idle annotator, above their planned proportion."""
 ACTIVE = 3
-"""Items whose outputs an annotator rates in turn."""
+"""Number of items whose outputs an annotator rates alternately."""
 
 
 class NextQuestion(NamedTuple):
@@ -38,7 +38,7 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Positions of the control questions in a batch, by kind."""
     people, kinds = state.plan.people, [kind for kind, _ in state.gold.values()]
     gold = round(people.batch / people.gold_every) if people.gold_every else 0
-    gold += gold > 0 and batch == 1  # new annotators get one more
+    gold += gold > 0 and batch == 1  # new annotators get one more control question
     kinds_of_places = ["gold"] * (gold if "gold" in kinds else 0)
     kinds_of_places += ["attention"] * (people.attention if "attention" in kinds else 0)
     kinds_of_places = kinds_of_places[: people.batch - 1]

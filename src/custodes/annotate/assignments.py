@@ -166,7 +166,7 @@ class Assignments:
     def vote(self, issued: IssuedQuestion, value: int) -> None:
         """Record an answer that counts."""
         unit, worker = self._of(issued)
-        if issued.holds:  # whether it is free is updated below
+        if issued.holds:  # whether the unit is free is updated below
             self._drop(issued, unit, worker)
         else:
             self.let_go(issued)

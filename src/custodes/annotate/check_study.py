@@ -301,7 +301,7 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, and an annotator may meet {most}; after all of "
+            f"{gold} comparisons have known answers, and an annotator may get {most}; after all of "
             "them, no more control questions are shown",
         )
 

@@ -39,15 +39,15 @@ class Reconciled(Result):
     BY: ClassVar[str] = ""
 
     codes: pl.DataFrame = table(
-        "One row per entry of the list, then one per annotator who has a code and is not on it.",
+        "One row per entry of the list, then one per annotator with a code who is not on the list.",
         label("person", "name of the annotator on the platform"),
         label("worker", "label in the study; empty: unknown name"),
         label("code", "code in the list"),
         label(
             "verdict",
-            "ours: annotator and code match; no such code: a known annotator without it; another's "
-            "code: a code of another annotator; unknown: neither is known; missing: has a code and "
-            "is not on the list; twice: an earlier row is the same",
+            "ours: annotator and code match; no such code: the annotator is known but the code is not; "
+            "another's code: the code belongs to another annotator; unknown: neither is known; missing: an "
+            "annotator with a code who is not on the list; twice: repeats an earlier row",
         ),
         label("standing", "ok, watch, blocked or excluded"),
         count("answers", "answers to real comparisons"),

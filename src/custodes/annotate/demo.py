@@ -20,8 +20,8 @@ PLAN = StudyPlan(
     question=Question(text="Which answer fits better what the guest wrote?"),
     texts=StudyTexts(
         title="Answers of a hotel",
-        instructions="A guest writes to a hotel, and two systems answer. Look whether name, day, time, nights, room and"
-        " wish are those of the guest. How nicely it is said does not matter.",
+        instructions="A guest writes to a hotel, and two systems answer. Check that name, day, time, nights, "
+        "room and wish match the guest's message. The style of the answer does not matter.",
         consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
     ),
     people=People(recruit="open", cap=1.0),  # there is only one annotator
@@ -54,7 +54,7 @@ def demo(
         tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
         if open_browser:
             webbrowser.open(trial.ask)
-        tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends it and removes the study")
+        tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends the demonstration and removes the study")
         trial.site.wait(stopped, tell=tell)
 
 

@@ -86,7 +86,7 @@ class EventLog:
         }
         ruled = 0
         was_enabled = gc.isenabled()
-        gc.disable()  # reading creates no garbage, and collection would take a sixth of the time
+        gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
             for _, rows in groupby(happened(self.base), key=_question):
                 state.put(list(rows))
@@ -160,7 +160,7 @@ class EventLog:
         if issued.expired:
             unit = self.state.assignments.units[issued.unit]
             if issued.role == "primary" and not self.state.assignments.is_free(unit):
-                return  # assigned to another annotator meanwhile
+                return  # the question was assigned to another annotator in the meantime
             self.event("renewed", session=issued.session, issued=issued)
         self.keep(issued, self.clock.steady())
 

@@ -22,7 +22,7 @@ DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
 """Quantiles of the bounds of an 80 % interval, and the median."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Grid of the weight, in answers, of the prior that pairs share: smaller if pairs differ more."""
+"""Grid for the weight (in answers) of the prior shared by all pairs; it is smaller if pairs differ more."""
 TIMED = 30
 """Minimum number of answers for using the times measured in the study."""
 

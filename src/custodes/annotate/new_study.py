@@ -42,7 +42,7 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
 MISSING, EMPTY = -1, -2
-"""Codes of a missing output, and of an empty one."""
+"""Codes for a missing and for an empty output."""
 LOOKS_CUT = "looks-cut"
 """The note on interim analyses that need more items than a pair has."""
 
@@ -198,7 +198,7 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
     """Notes on questions that are not asked, with reasons."""
     alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
-    twice = f"{same} comparisons of identical outputs are not shown, and count for no system"
+    twice = f"{same} comparisons of identical outputs are not shown and count neither as ties nor as wins"
     return noted(
         ("same-output", same, twice),
         ("empty-outputs", empty, f"{empty} comparisons with an empty output are not shown"),
@@ -289,7 +289,7 @@ SELECT max(n) FROM (
     UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
 )
 """
-"""The last number in the common numbering of these tables."""
+"""The last id in the common numbering of these tables."""
 
 
 def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:

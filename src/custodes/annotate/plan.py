@@ -50,13 +50,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ("",)
     equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
     both_bad: Annotated[bool, Meta(description="allow the answer that both are equally bad")] = False
-    scale: Annotated[tuple[int, int], Meta(description="of a rating: smallest and largest whole number")] = (
+    scale: Annotated[tuple[int, int], Meta(description="rating scale: smallest and largest whole number")] = (
         1,
         5,
     )
-    labels: Annotated[
-        tuple[str, ...], Meta(description="of a rating: a label for each point of the scale, or none")
-    ] = ()
+    labels: Annotated[tuple[str, ...], Meta(description="rating scale: a label for each point, or none")] = ()
 
 
 class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,8 +102,8 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     worker_id: Annotated[
         str,
         Meta(
-            description="of an open link: the parameter with the worker's id, such as PROLIFIC_PID; where a link"
-            " lacks it, the worker types the id; empty: each visitor is a new annotator"
+            description="parameter of an open link with the worker's id, such as PROLIFIC_PID; if a "
+            "link lacks it, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
@@ -118,12 +116,12 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(
             gt=0,
             le=1,
-            description="maximum proportion of an interim analysis of a pair that one annotator may answer; if all"
-            " have links, an even share is always allowed",
+            description="maximum proportion of a pair's interim analysis that one annotator "
+            "may answer; with personal links an even share is always allowed",
         ),
     ] = 0.1
     per_item: Annotated[
-        int, Meta(ge=1, description="answers per comparison that count; 1 decides most pairs for the same money")
+        int, Meta(ge=1, description="answers per comparison that count; with 1, most pairs are decided at equal cost")
     ] = 1
     overlap: Annotated[
         float,
@@ -143,7 +141,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     qualification: Annotated[
         int, Meta(ge=0, description="comparisons with known answers before the first batch; 0: none")
     ] = 0
-    passed: Annotated[int, Meta(ge=0, description="number of these that must be right")] = 0
+    passed: Annotated[int, Meta(ge=0, description="number of these that must be answered correctly")] = 0
     most: Annotated[int, Meta(ge=1, description="maximum number of annotators")] = 1000
     codes: Annotated[
         Codes,
@@ -174,12 +172,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         str | float,
         Meta(
             description="boundary of the interim analyses: pocock, obrien-fleming, a number that z must exceed, or"
-            " none (gamma does not hold)"
+            " none (no control of gamma)"
         ),
     ] = "pocock"
     stop: Annotated[
         Literal["decided", "futility"],
-        Meta(description="what closes a pair: decided, or also futility"),
+        Meta(description="rule for closing a pair: decided, or also futility"),
     ] = "futility"
     futility: Annotated[float, Meta(description="probability of a decision below which a pair is closed")] = 0.2
     gamma: Annotated[float, Meta(description="probability of a decision on a pair without a difference")] = 0.05
@@ -188,8 +186,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int | None,
         Meta(
             description="total number of answers used for decisions: a comparison (or rated output) takes per_item of"
-            " them; second opinions (overlap) and known questions (gold_every, attention, qualification)"
-            " come on top"
+            " them; second opinions (overlap) and known "
+            "questions (gold_every, attention, qualification) are additional"
         ),
     ] = None
     estimator: Annotated[
@@ -208,9 +206,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     people: People = People()
     money: Money = Money()
     stopping: Ending = Ending()
-    seed: Annotated[
-        int, Meta(description="whole number that determines every order, side and place of a known comparison")
-    ] = 0
+    seed: Annotated[int, Meta(description="seed of every order, presentation side and place of a known comparison")] = 0
 
 
 PLAN = msgspec.json.Decoder(StudyPlan)
@@ -347,7 +343,7 @@ def _check_question(plan: StudyPlan) -> None:
             )
         _check_unused("question", question, "mode is rate", ("equal", "both_bad"))
         keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
-        _check_unused("stopping", plan.stopping, "mode is rate, and ratings decide nothing", keys)
+        _check_unused("stopping", plan.stopping, "mode is rate, and ratings lead to no decisions", keys)
     else:
         _check_unused("question", question, "mode is compare", ("scale", "labels"))
     if question.both_bad and not question.equal:

@@ -74,7 +74,7 @@ def _is_one_sided(first: int, decided: int, people: int) -> bool:
 
 
 FAST = 0.25
-"""A median below this fraction of the study's median is fast."""
+"""An annotator whose median time is below this fraction of the study's median is flagged as fast."""
 FEWEST = 16
 """Minimum number of timed answers for the flag: among 20 equal annotators with log-normal times (SD of the log 1.2),
 one is flagged in less than one of 50 studies, at any time."""

@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
     undecided."""
     is_ended: bool
     n_open: int
-    """Undecided pairs that no present annotator may answer."""
+    """Undecided pairs that no current annotator may answer."""
 
 
 @checked
@@ -189,10 +189,14 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
             (
                 STANDSTILL,
                 still,
-                f"{still} of {len(every)} rehearsals stopped with undecided pairs that no present "
-                "annotator may answer; invite more annotators, or raise [people] cap",
+                f"{still} of {len(every)} rehearsals stopped with undecided pairs that no "
+                "current annotator may answer; invite more annotators, or raise [people] cap",
             ),
-            ("ratings", plan.question.mode == "rate", "ratings decide nothing, so right, wrong and missed are empty"),
+            (
+                "ratings",
+                plan.question.mode == "rate",
+                "ratings lead to no decisions, so right, wrong and missed are empty",
+            ),
         ),
     ]
 

@@ -27,7 +27,7 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.progress import Progress
 
 SECONDS = 2.0
-"""CPU seconds per text: a loaded machine gives the same result as an idle one."""
+"""CPU seconds per text. CPU time is used so that the load of the machine does not change the result."""
 PATIENCE = 1.0 if sys.platform == "win32" else 15.0
 """Limit of wall time, relative to the CPU time."""
 START = 60.0

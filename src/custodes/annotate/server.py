@@ -278,7 +278,7 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
         uvicorn.Config(
             app,
             log_config=None,
-            access_log=False,  # it would contain links, which are keys
+            access_log=False,  # a log would contain links, which are keys
             log_level="warning",
             http=patient(),
             limit_concurrency=CONNECTIONS,

@@ -191,7 +191,7 @@ def margin_of(gap: float, habits: Habits) -> float:
     rng = np.random.default_rng(0)
     shared = DIFFICULTY * rng.normal(size=_DRAWS)
     separate = SPREAD * rng.normal(size=(2, _DRAWS))
-    separate = np.concatenate([separate, separate[::-1]], axis=1)  # symmetric: a gap of 0 has a margin of 0
+    separate = np.concatenate([separate, separate[::-1]], axis=1)  # symmetric: equal quality has a margin of 0
     shared = np.tile(shared, 2)
     noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
     noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
@@ -260,7 +260,7 @@ class Drive:
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
-        """Times at which annotators were told that there are no questions left."""
+        """Times at which annotators found no questions left."""
 
     def run(self, people: int) -> bool:
         """Run until no annotator is left; False if the time limit is reached."""

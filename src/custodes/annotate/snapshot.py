@@ -106,9 +106,9 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
         yield Note(
             rule=STANDSTILL,
             message=(
-                f"the {reach.there} present annotators cannot complete the current interim analyses: "
-                f"{reach.short} of {reach.free} remaining answers exceed what each may give ([people] "
-                f"cap, batches). Invite more annotators, or {way_out}"
+                f"the {reach.there} current annotators cannot complete the current interim analyses: "
+                f"{reach.short} of {reach.free} remaining answers exceed the limits "
+                f"per annotator ([people] cap, batches). Invite more annotators, or {way_out}"
             ),
         )
     elif has_links and reach.free and len(reach.able) <= reach.idle:
@@ -214,14 +214,14 @@ class Snapshot:
         unjudged = sum(pair.impossible > 0 for pair in ended)
         message = (
             "pairs that ended without an interim analysis, because annotators could judge none of "
-            f"their comparisons: {unjudged}. If an annotator refused without reason, exclude them, "
-            "and the comparisons are shown again"
+            f"their comparisons: {unjudged}. If an annotator refused without reason, exclude "
+            "the annotator; the comparisons are then shown again"
         )
         reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
         answers, people = self.excluded
         counted = (
-            f"{plural(answers, 'answer')} of {plural(people, 'excluded annotator')} count in completed interim "
-            "analyses, which stay as they were computed; leaderboard and all other questions leave these answers out"
+            f"{plural(answers, 'answer')} of {plural(people, 'excluded annotator')} are part of completed interim "
+            "analyses, which are not recomputed; leaderboard and all other questions leave these answers out"
         )
         return [*reached, *noted(("unjudged", unjudged, message), ("excluded-people", answers, counted))]
 

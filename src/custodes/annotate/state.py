@@ -59,7 +59,7 @@ class StudyState:
         """Number of pairs, and the last unit, in use."""
         self.control = "open"
         self.address = ""
-        """Beginning of links: where the study was last served, or the address of the last invitation."""
+        """Base address of links: the last address of the server, or of the last invitation."""
         self.totals = Totals()
         self.began: dict[int, set[Annotator]] = {}
         """Workers who have begun an item."""
@@ -260,7 +260,7 @@ class StudyState:
             case "token":
                 self.tokens[values["hash"]] = session
                 session.params = values.get("params", session.params)
-            case "comment" if values["text"]:  # an erased worker has none
+            case "comment" if values["text"]:  # an erased worker has no id
                 self.comments.append((session.worker.label, values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None

@@ -109,7 +109,7 @@ LACKING = """
 SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
 WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
 """
-"""Number of missing outputs of questions."""
+"""Number of questions whose outputs are missing."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -118,7 +118,7 @@ CREATE INDEX exclusion_worker ON exclusion (worker);
 """
 
 VIEWS = """
--- As it stands now: the last word on every worker.
+-- Current status of every worker: the latest entry.
 CREATE VIEW standing AS
 SELECT w.worker, w.label, w.source, w.at, coalesce(
     (SELECT e.excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded

@@ -44,7 +44,7 @@ class Status(Result):
         score("cost", "cost still to come", interval=True),
         score(
             "hours",
-            "hours at the rate of the last half hour; null without answers in it, or if the study cannot finish",
+            "hours at the rate of the last half hour; null without answers in that time, or if the study cannot finish",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null with too few timed answers"),
@@ -60,7 +60,7 @@ class Status(Result):
         count("wanted", "answers it needs"),
         count("looks_done", "completed interim analyses"),
         count("looks", "planned interim analyses", essential=False),
-        label("better", "the better system by the last completed interim analysis; empty where undecided"),
+        label("better", "the better system according to the last completed interim analysis; empty if undecided"),
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",

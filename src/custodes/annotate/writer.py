@@ -119,7 +119,7 @@ class Writer:
             self._undone()
             if len(jobs) == 1:
                 _fail(jobs, problem)
-            else:  # it fails alone; the others are unaffected
+            else:  # only this operation fails; the others are unaffected
                 for job in jobs:
                     self._turn([job])
             return
@@ -175,7 +175,7 @@ class Writer:
 
 
 def _busy(problem: sqlite3.Error) -> StudyBusy:
-    if not isinstance(problem, sqlite3.OperationalError):  # no full disk and no lock
+    if not isinstance(problem, sqlite3.OperationalError):  # neither a full disk nor a lock
         return StudyBusy(f"the study file is damaged ({problem}); restore a backup")
     return StudyBusy(f"the study cannot be written at present ({problem}); nothing is lost, try again")
 

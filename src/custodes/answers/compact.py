@@ -68,7 +68,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
         if has_letters and row[LETTERS]:
             texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
         cells = [*texts, *(value + interval for value, interval in values)]
-        # A line that starts with one of these would be read as an argument of the preceding line break.
+        # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
         lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
     where = "".join(f", {column.name} {rows[column.name][0]}" for column in constant if rows.height)
     comments = [f"% {' '.join((title + where).split())}"]

@@ -20,7 +20,7 @@ PER_ROW = (1e-5, 1e-3)
 PER_DRAW = (4e-8, 2e-6)
 """CPU seconds and megabytes per item and resample, by rater and aspect."""
 REPLAY = 10
-"""Draws that take as long as an item of a pair of systems in a replication."""
+"""Number of draws that take as long as one item of a pair of systems in a replication."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1

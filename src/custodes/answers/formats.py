@@ -69,7 +69,7 @@ def latex(views: Iterable[View]) -> str:
     tables = []
     for view in views:
         cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-        # A line that starts with one of these would be read as an argument of the preceding line break.
+        # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         columns = "".join("r" if number else "l" for number in view.numeric)
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
@@ -113,7 +113,7 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
 
 
 def _md(text: str) -> str:
-    # A bracket that closes before another opens could turn a label into a link.
+    # In Markdown, brackets in a label could turn it into a link.
     return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", escape_controls(" ".join(text.split())))
 
 

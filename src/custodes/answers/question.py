@@ -31,7 +31,7 @@ Rng = int | np.random.Generator | None
 UNRECORDED = ("rng", "progress")
 """Arguments that change no number of a result, or that have their own field in the provenance."""
 
-NOT_ENOUGH = "this question needs items, which counts do not hold; give the study itself"
+NOT_ENOUGH = "this question needs items, which counts do not contain; give the study itself"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
             answer = ask(*args, **options)
             counts = about.origin if isinstance(about, OutcomeCounts) else None
-            # Counts were selected and tied when they were counted.
+            # For counts, selection and tie rules were applied when counting.
             untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
             origin = Provenance(
                 question=ask.__name__,

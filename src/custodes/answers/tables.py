@@ -27,9 +27,11 @@ from custodes.stats.arrays import Floats
 Kind = Literal[
     "label", "letters", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"
 ]
-"""What a value is: a name, letters of significance, several names, true or false, a whole number, a part of a whole in
-[0, 1], a difference of two such parts, such a difference in percentage points, any other number, a p-value, a
-probability."""
+"""Kind of a value:
+
+a name, letters of significance, several names, true or false, a whole number, a proportion in [0, 1], a difference of
+two proportions, such a difference in percentage points, any other number, a p-value, a probability.
+"""
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
@@ -127,7 +129,7 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters: with so few, simulated coverage was below 85 %",
+    "columns whose interval has too few clusters; in simulations, coverage with so few was below 85 %",
     "Interval unreliable",
     essential=False,
 )

@@ -68,7 +68,7 @@ def invite(
         service.set_address(start).result()
     text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
     if url is None:
-        tell(f"note: links begin with {start}, where the study must be served; --url names another address")
+        tell(f"note: links begin with {start}, so serve the study at this address, or choose another one with --url")
     if output is None:
         put([text.encode()])
         return

@@ -94,7 +94,7 @@ def convert(
             say_written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATED):
             file_hint = f" {target / 'raters.csv'}" if table is None else ""
-            print_lower_is_better(study.raters.frame, f"give --raters{file_hint} where scores and verdicts are read")
+            print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
         return
     name = table or next(iter(tables))
     parts = {Path(output): tables[name]}

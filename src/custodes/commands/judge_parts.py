@@ -96,7 +96,7 @@ def estimate_lines(
         reason = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
         basis = f"the JSON answer{reason}; a model that thinks first takes more"
     left = cost.estimate(waiting, price=price, answer=answer)
-    yield (f"{len(plan.asked)} queries, {len(plan.requests)} requests, {left.requests} of them without a reply yet")
+    yield (f"{len(plan.asked)} queries, {len(plan.requests)} requests, {left.requests} of which have no reply yet")
     yield (
         f"{left.characters} characters, about {left.tokens_in} input tokens; about "
         f"{left.expected_out} output tokens expected, at most {left.tokens_out}"

@@ -82,4 +82,5 @@ def _win_rates(study: Study) -> Iterator[str]:
         yield f"{row['rater']} ({of}{row['system']}): wins {rate} of {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flips = with_ends(row, "flip_rate", write=percent)
-        yield f"{row['rater']} names another winner in {flips} of {row['n_both_orders']} comparisons in the other order"
+        compared = row["n_both_orders"]
+        yield f"{row['rater']} prefers another output in {flips} of {compared} comparisons in the other order"

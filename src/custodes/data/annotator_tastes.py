@@ -23,7 +23,7 @@ CLEAR = 0.02
 
 
 FEWEST = 3
-"""Annotators below which results hold for them alone: two clusters give almost no information on others."""
+"""Minimum number of annotators for results that generalise: two clusters give almost no information on others."""
 
 
 class Assignment(NamedTuple):
@@ -45,7 +45,7 @@ class Assignment(NamedTuple):
             return f"{differ}Results describe only these annotators; others need at least {FEWEST}"
         return (
             f"{differ}Items of one annotator are resampled as one cluster, so results generalise to other "
-            "annotators; more annotators narrow the intervals, more items hardly do"
+            "annotators; intervals become narrower with more annotators, but hardly with more items"
         )
 
     @property

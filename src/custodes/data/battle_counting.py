@@ -100,7 +100,7 @@ def count_battles(
         outcomes = plan.combined(plan.signed(rows))
         name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
         frame = meanings.drop_nulls("sign").with_columns(rater=name)
-        items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each verdict is of a different item
+        items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # every verdict has its own item
     missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
     if missing == meanings["n"].sum():
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
@@ -113,7 +113,7 @@ def count_battles(
     )
     there = set(frame["rater"])
     silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
-    message = f"without a valid verdict, and so in no table: {listed(silent)}"
+    message = f"without a valid verdict and therefore in no table: {listed(silent)}"
     notes += noted(("no-battle", len(silent), message))
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     labels, metrics = tuple(sorted({*meanings["a"], *meanings["b"]})), tuple(name for name in judges if name in there)

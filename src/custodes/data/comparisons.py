@@ -83,7 +83,9 @@ class Comparisons:
         rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
         # A single key: sorting by three columns takes three times as long.
         place = np.argsort((rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable")
-        order = rows["order"].cast(pl.Float64).to_numpy()  # for scores all are 0, and zeros need memory
+        order = (
+            rows["order"].cast(pl.Float64).to_numpy()
+        )  # for scores all are 0, and an array of zeros would need memory
         return cls(
             raters=tuple(raters),
             items=tuple(items),

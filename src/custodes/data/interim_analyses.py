@@ -47,10 +47,9 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     if pairs == 0 or not again:
         return []
     message = (
-        f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard "
-        "strengths, ranks and groups remain valid for a boundary of repeated analyses; win "
-        "rates, sign tests, decisions and margins of single pairs assume a fixed sample size, so "
-        "read the interim analyses for these"
+        f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
+        "groups remain valid for a boundary of repeated analyses; win rates, sign tests, decisions and margins "
+        "of single pairs assume a fixed sample size; use the table of interim analyses for these"
     )
     return noted((STOPPED, pairs, message))
 

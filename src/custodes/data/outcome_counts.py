@@ -194,8 +194,8 @@ class OutcomeCounts:
         """Raise `OptionError` unless there are counts of annotators and of a metric."""
         if not (self.metrics and self.human.any()):
             raise OptionError(
-                "these counts hold no comparison rated by both annotators and a metric, and this "
-                "question compares the two; count human and metric ratings together"
+                "these counts hold no comparison rated by both annotators and a metric, but this question "
+                "compares the two; count human and metric ratings together"
             )
 
     @cached_property

@@ -43,7 +43,7 @@ INVALID = "invalid-verdict"
 NOT_ASKED = "not asked"
 """Value of `repeat` for a tie that was not queried, as both outputs are identical."""
 HALF = "half-judged"
-"""The note on comparisons that were queried in both orders and answered in one."""
+"""The note on comparisons that were queried in both orders but have a verdict in only one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 SHOWN_FIRST = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
 """Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was, 0 unknown."""
@@ -196,10 +196,10 @@ class Preferences:
         consistent = orders == "consistent"
         left_out = f"{torn} comparisons excluded: the rater's verdicts on them contradict each other (order or repeat)"
         mean = (
-            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged as the sign of the mean"
+            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged into their mean's sign"
         )
         halved = (
-            f"{half.height} comparisons excluded: judged in both orders, but answered in only one "
+            f"{half.height} comparisons excluded: judged in both orders, but with a verdict in only one "
             f"({counted(half['rater'])}), so the rater's position preference does not cancel; "
             "orders='first' keeps them"
         )

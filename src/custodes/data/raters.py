@@ -169,7 +169,7 @@ class Raters:
                 kind = values_of["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
-            # A cost without a unit does not have the unit of the cost that it replaces.
+            # A new cost without a unit does not inherit the unit of the cost that it replaces.
             rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
             directed |= {name} if "higher_is_better" in values_of else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes

@@ -46,7 +46,7 @@ from custodes.data.writing import RATED
 from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
 
 DEMO, DEMO_TEXTS = "demo", "demo-texts"
-"""Inputs of the package: a study with ratings, and texts without."""
+"""Example inputs of the package: a study with ratings, and texts without ratings."""
 
 NEAREST = 3
 """Maximum number of readers named in the message if none fits."""
@@ -290,7 +290,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     if mapped.texts is not None:
         texts: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
         if mapped.frame is None and reader not in (None, "outputs"):
-            raise OptionError(f"reader={reader!r} takes no columns of texts; leave the reader out, or map no texts")
+            raise OptionError(f"reader={reader!r} accepts no columns of texts; omit the reader, or map no texts")
         if mapped.frame is None:
             study = _completed(texts, table, columns, mapped.notes)
             return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
@@ -367,8 +367,8 @@ def _path_reader(path: Path) -> PathReader | None:
     if keys and not holds_records(path):
         raise InputError(
             f"{path.name}: an object with keys {listed(sorted(keys))}, and not a known log "
-            f"({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named "
-            ".jsonl"
+            f"({listed(PATH_READERS)}); a table is a list of objects, "
+            "or JSON Lines in a .jsonl file"
         )
     return fitting
 

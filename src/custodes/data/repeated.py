@@ -22,7 +22,10 @@ LEAST_TEXT = 100
 NEAR = 0.5
 """Maximum proportion of different cells of two items that count as near."""
 LEAST_KINDS = 20
-"""Minimum number of different items; with fewer, equal ones are no evidence of copies. Half of it for fine scores."""
+"""Minimum number of different items;
+
+with fewer, equal ones are no evidence of copies. With fine-grained scores, half as many suffice.
+"""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
@@ -48,7 +51,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
     items = [_items(cells) for cells in sides]
     sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
-    # An item that differs from all others on one side does so on both.
+    # An item that differs from all others in one part differs from them as a whole.
     if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
         sets += _everywhere(pl.concat(sides))
     groups += [copies for copies in sets if not with_text.issuperset(copies)]

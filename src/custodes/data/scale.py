@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW_RATINGS = 20
-"""Minimum number of ratings per annotator for which the observed range says something about the scale."""
+"""Minimum number of ratings per annotator for which the observed range is informative about the scale."""
 
 LEAST_OVERLAP = 0.2
 """Minimum overlap of two ranges, relative to their union, for one scale (a 1-5 rater who never went below 4 has .25
@@ -51,14 +51,14 @@ class Scale:
         shared = min(self.high, other.high) - max(self.low, other.low)
         narrowest = min(self.high - self.low, other.high - other.low)
         if narrowest == 0:
-            # A constant rater shows one point of the scale; within the other's range there is no evidence of a
+            # A constant rater uses only one point of the scale; within the other's range there is no evidence of a
             # difference.
             return shared >= 0
         return shared / union >= LEAST_OVERLAP
 
 
 LEAST_TOP = 3
-"""A scale from below 0 to a value below this may be intended: -1, 0, 1, 2."""
+"""A scale that starts below 0 and ends below this value may be intended: -1, 0, 1, 2."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,7 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
         for one, two, odd in ((first, other, columns - names), (other, first, names - columns)):
             if odd:
                 raise InputError(
-                    f"{one.name} has columns that {two.name} lacks: {listed(sorted(odd))}; count such files separately"
+                    f"{one.name} has columns that {two.name} lacks: {listed(sorted(odd))}; count these files separately"
                 )
 
 

@@ -185,7 +185,7 @@ class Study:
         result = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
-        return self._selected(**chosen, one_side=False)  # raises, or differs from the selection with one_side
+        return self._selected(**chosen, one_side=False)  # raises an error, or differs from the selection with one_side
 
     def _selected(
         self,
@@ -227,7 +227,7 @@ class Study:
             keep &= pl.col("item").is_in(members.implode())
         system_names = list(chosen_systems)
         rated = keep & pl.col("system").is_in(system_names)
-        # Without a selection a system counts even if all its verdicts are missing.
+        # Without a selection, a system is kept even if all its verdicts are missing.
         both = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
         among = pl.lit(True) if systems is None else both
         pairs = self.preferences.where(keep & among)

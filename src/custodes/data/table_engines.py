@@ -65,7 +65,7 @@ def _told(problem: Exception, engine: str) -> str:
     # The JVM reports the place first; the cause is last.
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
-        return f"{lines[0][:_REASON]}; are all files of the table still there?"
+        return f"{lines[0][:_REASON]}; check that all files of the table still exist"
     failure = f"{engine} failed" if engine else "out of memory"
     no_room = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
     way = WAYS.get(engine, OTHERWISE) if no_room else MEND
@@ -73,7 +73,7 @@ def _told(problem: Exception, engine: str) -> str:
 
 
 OTHERWISE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
-MEND = "is the table whole, and still there?"
+MEND = "check that the table is complete and still exists"
 _OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 _REASON = 300  # characters
 

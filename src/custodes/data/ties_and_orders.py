@@ -199,7 +199,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     return added.filter(n_all > 0).select(
         *keys,
         nw.when(~left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
-        # With one order it is 1 or -1, with both 0, with one known and one unknown order a half.
+        # It is 1 or -1 with one order, 0 with both, and a half with one known and one unknown order.
         nw.when(present == 2).then(shown_first / 2).otherwise(shown_first / 1).alias("order"),
         indicator(half).alias("half"),
         indicator(torn & ~half).alias("contradictory"),

@@ -132,7 +132,7 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
     left = "left out" if plan.orders == "consistent" else "merged as the sign of the mean"
     return plan.combined(merged), noted(
-        ("half-judged", half, f"{half} comparisons excluded: judged in both orders and answered in one"),
+        ("half-judged", half, f"{half} comparisons excluded: judged in both orders, with a verdict in only one"),
         ("torn-verdicts", torn, f"{torn} comparisons in which a rater's verdicts differ by order or repeat: {left}"),
     )
 

@@ -51,7 +51,9 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
         return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name}: counts already have a selection and tie rules; set it when counting")
+            raise OptionError(
+                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
+            )
     study.check_both_sides()
     if not study.paired.any():
         raise InputError(

@@ -118,7 +118,7 @@ class Correction(Result):
         flag("equivalent", "whether the margin's interval lies within ± `--equivalence`; null unless requested"),
         label(
             "note",
-            "empty, or of `at the threshold` (other random numbers might change the decision), `few "
+            "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
             "annotations`, `never annotated`, `never rated by the metric`",
         ),
         view=_side_by_side,

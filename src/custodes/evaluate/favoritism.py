@@ -62,7 +62,7 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
 
 FEW_ERRORS = 5
-"""With fewer errors, a Favi-Score can take only a few values (limitation named in the paper: Robustness)."""
+"""With fewer errors, a Favi-Score can take only a few values (a limitation stated in the paper: Robustness)."""
 
 SYSTEMS_ACROSS = 16
 """With more systems, the table has no column for each system."""
@@ -164,7 +164,7 @@ class Favoritism(Result):
         essential=False,
     )
     systems: pl.DataFrame = table(
-        "One row per metric and system, against all others.",
+        "One row per metric and system, against all other systems.",
         label("metric", "its name"),
         label("system", "a system"),
         score("favi", "mean over all other systems; positive: favoured", "Mean Favi-Score"),
@@ -187,19 +187,19 @@ class Favoritism(Result):
         ),
         p_value(
             "p_value",
-            "p-value of this metric and system alone; below 1 − confidence where the interval excludes 0",
+            "unadjusted p-value of this metric and system; below 1 − confidence if the interval excludes 0",
             "p",
         ),
         p_value(
             "p_adjusted",
-            "p-value for all metrics and systems of the aspect (Holm), also allowing for one other partial system",
+            "p-value adjusted for all metrics and systems of the aspect (Holm), and robust to one other partial system",
             "p, all tested",
         ),
         label(
             "finding",
             f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{INCONCLUSIVE}`; else empty",
         ),
-        label("reason", "why it is inconclusive", essential=False),
+        label("reason", "reason for an inconclusive result", essential=False),
         count("rank_human", "rank of the system by annotators", "Rank by people"),
         count("rank", "its rank by the metric", "Rank by metric"),
         count("rank_without", "its rank by the metric without the partiality", "Without it"),
@@ -223,10 +223,12 @@ class Favoritism(Result):
         points(
             "partiality", "points of win rate, as in the table partiality", "Win rate beyond quality", interval=True
         ),
-        p_value("p_value", "p-value of this metric, slice and system alone", "p", essential=False),
-        p_value("p_adjusted", "p-value for all metrics, slices and systems of the aspect (Holm)", "p, all tested"),
+        p_value("p_value", "unadjusted p-value of this metric, slice and system", "p", essential=False),
+        p_value(
+            "p_adjusted", "p-value adjusted for all metrics, slices and systems of the aspect (Holm)", "p, all tested"
+        ),
         label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; else empty"),
-        label("reason", "why it is inconclusive", essential=False),
+        label("reason", "reason for an inconclusive result", essential=False),
     )
     confusion: pl.DataFrame = table(
         "The nine counts of a metric and a pair of systems.",
@@ -325,7 +327,7 @@ def _answer(
         part.aspect,
         metrics={
             "metric": counts.metrics,
-            # A mean of absolute values decreases with the number of items: the interval is for samples of the same
+            # A mean of absolute values decreases with the number of items, so the interval is for samples of the same
             # size.
             **with_interval(
                 "mean_abs_favi",

@@ -26,7 +26,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.LEVEL: "humans or the metric rate all systems equally",
     Reason.UNRATED: "not rated by both humans and the metric",
     Reason.UNMET: "not compared with every other system",
-    Reason.CONSTANT: "nothing varies between items",
+    Reason.CONSTANT: "no score varies between items",
     Reason.WIDE: "the other systems do not determine where a fair metric would place it",
     Reason.APART: "no other system of similar quality",
     Reason.UNCONNECTED: "shares no items with the other systems",

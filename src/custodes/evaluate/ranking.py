@@ -75,7 +75,7 @@ class Ranking(Result):
         label("rater", "`human` (combined annotators) or a metric"),
         *PAIR,
         count("wins", "of system_a", "A better"),
-        count("ties", "comparisons of the two"),
+        count("ties", "comparisons between the two"),
         count("losses", "of system_a", "B better"),
         p_value("p_value", "p-value of a sign test, by clusters where there are any, after `correction`", "p"),
         label(
@@ -90,12 +90,15 @@ class Ranking(Result):
         essential=False,
     )
     errors: pl.DataFrame = table(
-        "One row per metric: its decisions against those of annotators, as proportions of the pairs that both decide.",
+        (
+            "One row per metric: its decisions compared with those of the annotators, as proportions of the pairs "
+            "that both compared."
+        ),
         label("metric", "name of the metric"),
         share("correct", "the same decision as annotators", interval=True, best="high"),
         share("inversion", "the opposite winner", interval=True, best="low"),
-        share("omission", "annotators find a difference, the metric none", interval=True, best="low"),
-        share("insertion", "annotators find none, the metric one", interval=True, best="low"),
+        share("omission", "annotators find a difference, the metric finds none", interval=True, best="low"),
+        share("insertion", "annotators find no difference, the metric finds one", interval=True, best="low"),
         score(
             "kld",
             "Kullback–Leibler divergence of its outcome from the human one, in nats",
@@ -106,14 +109,17 @@ class Ranking(Result):
         order="correct",
     )
     reversals: pl.DataFrame = table(
-        "One row per pair of systems that some metric significantly decides the other way round, most metrics first.",
+        (
+            "One row per pair of systems on which a metric significantly contradicts the annotators, those with "
+            "most metrics first."
+        ),
         label("better", "the better system by annotators"),
         label("worse", "the worse system by annotators"),
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest p-value of these metrics: both annotators and metric differ significantly, in "
-            "opposite directions (Holm over all pairs and metrics that point in opposite directions)",
+            "largest p-value of these metrics, each the larger of the human and "
+            "the metric p-value (Holm over all pairs and metrics with opposite directions)",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
@@ -130,7 +136,7 @@ class Ranking(Result):
         label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
         label("system", "a system"),
         score("borda", "sum of ranks over items, lower is better", "Borda (sum of ranks)"),
-        count("position", "rank by `borda`, from 1; equal sums share it", "Place"),
+        count("position", "rank by `borda`, from 1; equal sums have equal ranks", "Place"),
         count("kemeny", "rank in the Kemeny order; null where it was only approximated", "Place by Kemeny"),
         essential=False,
     )
@@ -227,8 +233,8 @@ def _answer(
     notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome without a human "
-        f"preference; kld='mean' avoids it: {listed(infinite)}"
+        f"infinite divergence{label_of(aspect)} (null in JSON), because annotators "
+        f"never gave some outcome of the metric; kld='mean' avoids it: {listed(infinite)}"
     )
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(again):
@@ -337,7 +343,7 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     opposite = adjusted <= rule.alpha
     opposite &= margins[0] == np.take_along_axis(margins[0], opposite.argmax(axis=0)[None], axis=0)
     pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
-    # Metrics that rated different items may come with different human decisions: that of the first metric is reported.
+    # Human decisions may differ between metrics that rated different items; those of the first metric are reported.
     named = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0][opposite[:, i].argmax(), i])] for i in pairs]
     return {
         "better": [better for better, _ in named],

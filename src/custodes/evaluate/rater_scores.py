@@ -232,7 +232,7 @@ def few_clusters_notes(
     """Notes on too few clusters of items for bootstrap intervals, of some columns or of all."""
     which = f" of {listed(columns)}" if columns else ""
     message = (
-        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; with so "
-        "few, simulated coverage was below 85 %"
+        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; in "
+        "simulations, coverage with so few was below 85 %"
     )
     return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

@@ -131,14 +131,14 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
         label(rater, "name of the rater"),
         label("slice", "value of the column"),
         label("statistic", statistics),
-        count("n", "items of the slice with data; with clusters, clusters", "n"),
+        count("n", "items (or clusters) of the slice with data", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
         difference("difference", "value minus other", interval=True),
-        p_value("p_value", "permutation test of equal values, for this row alone", "p", essential=False),
+        p_value("p_value", "unadjusted permutation test of equal values", "p", essential=False),
         p_value("p_adjusted", "p-value adjusted for all rows of the aspect", "p, all tested"),
         label("finding", "`higher` or `lower`, where `p_adjusted` is at most alpha; else empty"),
-        label("reason", "why it is not tested", essential=False),
+        label("reason", "reason for a missing test", essential=False),
     )
 
 

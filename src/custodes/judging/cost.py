@@ -20,7 +20,7 @@ REASON_TOKENS = 100  # tokens of "a few sentences", about
 PICTURE = 2_000  # maximum number of tokens of an image
 LIMITS = ("max_completion_tokens", "max_tokens")  # fields that limit the length of an answer
 PRICES = "give --price IN,OUT, or an address whose prices genai-prices knows (pip install 'custodes[judge]')"
-UNBOUND = 4_096  # tokens of an answer if the request sets no limit
+UNBOUND = 4_096  # assumed tokens of an answer if the request sets no limit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,12 +31,13 @@ from custodes.plugins import said
 MINUTE = 60.0
 
 REJECTED = 5
-"""Rejected requests without an answer between them after which a run ends: the server rejects all requests of this
-kind."""
+"""Number of consecutive rejected requests after which a run ends: the server rejects all requests of this kind."""
 
 GIVEN_UP = 5
-"""Failed requests (at least twice the number of concurrent ones) without an answer between them after which a run ends:
-the server is unavailable."""
+"""Number of consecutive failed requests (at least twice the number of concurrent ones) after which a run ends:
+
+the server is unavailable.
+"""
 
 LEFT = "not sent: "
 
@@ -180,7 +181,7 @@ class Dispatch:
             worst, limit, used = self.budget.worst(job.request.body), self.budget.limit, self.budget.spent
             if limit is not None and used + self._reserved + worst > limit:
                 if not self._active:
-                    self._stop("budget", f"it could exceed the limit of ${limit:g}, of which ${used:.4f} are spent")
+                    self._stop("budget", f"the request could exceed the limit of ${limit:g}; ${used:.4f} are spent")
                 return None  # replies may cost less than their maximum
             heappop(self._again) if again else self._fresh.pop()
             self._send(job, now, worst)

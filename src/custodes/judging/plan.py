@@ -121,7 +121,7 @@ class JudgedTexts:
         left = {item: by_system for item, by_system in chosen.items() if by_system}
         if without and not left:
             raise InputError(
-                f"examples use all {len(without)} items ({listed(without)}), and none is left to be judged; use fewer"
+                f"examples use all {len(without)} items ({listed(without)}), so no item is left to judge; use fewer"
             )
         return JudgedTexts(outputs=left, materials=self.materials)
 
@@ -257,7 +257,7 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
         f"{number} of {most}" if all(len(group) == most for group in by_pair.values()) else f"{number} of up to {most}"
     )
     return [group for group in every if group in drawn], noted(
-        ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"of each pair of systems {share} items are judged"),
+        ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"{share} items are judged for each pair of systems"),
         ("short-sample", short, f"{short} pairs of systems share fewer than {number} items, which are all judged"),
     )
 

@@ -65,7 +65,7 @@ class Fenced(str):
         </source-185f8db32271>
         """
         tag = f"{role}-{_hash(text, *beside)}"
-        while tag in text or any(tag in other for other in beside):  # practically impossible, but cheap to exclude
+        while tag in text or any(tag in other for other in beside):  # practically impossible
             tag = f"{role}-{_hash(tag)}"
         fenced = cls(f"<{tag}>\n{text}\n</{tag}>")
         fenced.tag, fenced.text = tag, text

@@ -177,7 +177,7 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
-            raise OptionError(f"a {name} belongs to the server of base_url; your own client has its own")
+            raise OptionError(f"{name} applies to the server of base_url only; your own client sets its own")
     return asynchronous(client)
 
 
@@ -186,7 +186,7 @@ def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
     if judge.base_url:
         return address(judge.base_url)
     if client is None:
-        raise OptionError("base_url='': give the address of the server, as http://127.0.0.1:8000/v1, or a client")
+        raise OptionError("base_url='': give the address of the server, such as http://127.0.0.1:8000/v1, or a client")
     place = place_of(client)
     if place is None and lasting and callable(client):
         raise OptionError(f"client: its replies cannot be identified in the cache; {BY_NAME}, or use no cache")

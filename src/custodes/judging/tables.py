@@ -47,8 +47,8 @@ WHERE = (
 INVALID = label(
     "invalid",
     "why there is no answer: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict`, "
-    "`label` (another word), or no reply: `unavailable`, `rejected`, `denied`, or `budget` "
-    "between the orders; empty for a valid answer",
+    "`label` (another word), or no reply: `unavailable`, `rejected`, `denied`, or `budget` (the limit was "
+    "reached between the two orders); empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"
@@ -112,13 +112,13 @@ class Judgements(Result):
         score("high", "the scale", essential=False),
         score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
-        label("own_system", "the systems of its family", essential=False),
+        label("own_system", "systems by the judge's own developer", essential=False),
         label("signature", "model as served, prompt and its hash, and what else changes its answers"),
     )
     failures: pl.DataFrame = table(
         "Answers and failures, by system shown.",
-        label("system", "the system; empty for all", essential=False),
-        count("asked", "queries that showed it"),
+        label("system", "the system; empty for all systems", essential=False),
+        count("asked", "queries that showed an output of the system"),
         count("answered", "queries with a verdict, score or label"),
         label("invalid", "why there is no answer", "Why not"),
         count("failures", "queries with this reason"),
@@ -197,7 +197,7 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
     """The tables of a queried plan."""
     judge = plan.judge
     rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
-    # A comparison that the budget ended between its two orders is incomplete, and marked as such.
+    # A comparison with only one order within the budget is incomplete, and marked as such.
     begun = {_comparison(question) for question, _, why in rows if why != "budget"}
     reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
     counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
@@ -439,7 +439,7 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed
         (
             "no-probabilities",
             unknown,
-            f"{unknown} answers have no probabilities: the server gave none, or not those of all answers",
+            f"{unknown} answers have no probabilities: the server returned none, or not those of all possible answers",
         ),
         ("tokens-guessed", guessed, f"{guessed} replies report no tokens: estimated from their characters"),
     )

@@ -159,7 +159,7 @@ def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
     """
     order = np.argsort(values, kind="stable")
     shift = gap * np.arange(len(values))
-    blocks: list[tuple[float, int]] = []  # mean and length of adjacent runs
+    blocks: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
     for value in values[order] - shift:
         mean, length = float(value), 1
         while blocks and blocks[-1][0] > mean:

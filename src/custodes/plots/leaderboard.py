@@ -17,7 +17,7 @@ from custodes.plots.drawable import drawable
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
 """Axis titles of a figure of systems."""
 Value = Literal["win_rate", "strength"]
-PART = "systems that met: part"
+PART = "systems that were compared: part"
 NUMBERED = 25
 """Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14

@@ -86,8 +86,9 @@ class PageLimits:
         if not parts:
             return ""
         return (
-            f"So that a browser opens it, the tables and pictures below are of {' and '.join(parts)}; notes count all."
-            " All of them: the same command with --format json, or the verb of each question."
+            "To keep the page small enough for a browser, tables and pictures below are limited to "
+            f"{' and '.join(parts)}; notes count all. All of them: the same command with --format json, or the "
+            "verb of each question."
         )
 
 

@@ -32,7 +32,10 @@ ADDRESSES = ("http://", "https://", "data:")
 """Prefixes of an image address, which stands for the image instead of a file."""
 
 CALL = 8
-"""Batches in one call of a metric. Their scores are stored at its end, so an interrupted run loses at most these."""
+"""Number of batches per call of a metric.
+
+Scores are stored after each call, so an interrupted run loses at most these batches.
+"""
 
 SHORTEST = 1e-9
 """Minimum CPU seconds of a call, because the clock may not have advanced."""
@@ -173,7 +176,7 @@ class Computation:
         """Inputs of the metric in a call: only the fields that it needs."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
-        by_number = traits.whole or traits.systems  # for these a repeated item counts twice
+        by_number = traits.whole or traits.systems  # for these metrics a repeated item counts twice
         items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
         places = {item: place for place, item in enumerate(items)}
         return MetricInputs(

@@ -94,7 +94,7 @@ class Planned(Result):
         count("outputs", "outputs (or systems) to score"),
         count("distinct", "distinct ones among them, with their references", essential=False),
         count("kept", "of these, cached scores"),
-        count("to_score", "of these, scores to compute; shared with raters that differ only in the rule"),
+        count("to_score", "of these, scores to compute (raters that differ only in the rule share them)"),
         score("seconds", "CPU seconds this takes, estimated from cached scores; null: no estimate"),
     )
 

@@ -187,7 +187,7 @@ class Process:
             return f"it ended with exit status {status}"
         name = signal.Signals(number).name
         memory = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
-        return f"it was ended by {name}{memory}"
+        return f"it was terminated by {name}{memory}"
 
     def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
@@ -207,7 +207,7 @@ class Process:
         self._threads[2].join(GOODBYE)  # a grandchild may keep its standard error open
         last = self._errors.last()
         after = f" (after {self._answered} rows)" if self._answered else ""
-        self._failed = f"{self.name}: {what}{after}" + (f"; its last words were {last}" if last else "")
+        self._failed = f"{self.name}: {what}{after}" + (f"; the last line of its output: {last}" if last else "")
         return InputError(self._failed)
 
 

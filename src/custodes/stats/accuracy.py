@@ -139,7 +139,7 @@ def _p_values(
         spread *= clusters / (clusters - 1)
         p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
         ndtr(np.negative(p, out=p), out=p)
-    if still.any():  # for a positive difference no flip reaches it, for a zero difference every flip does
+    if still.any():  # no flip reaches a positive difference, every flip reaches a zero difference
         p[:, doubtful] = np.where(
             still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
         )

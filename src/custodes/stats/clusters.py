@@ -279,6 +279,6 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = excess.sum(axis=-1, keepdims=True) / whole
         error = np.sqrt(((excess - rho * most) ** 2).sum(axis=-1, keepdims=True)) / whole
-    # Without any variation rho is unknown: annotations may agree because they share a document.
+    # Without variation, rho cannot be estimated: annotations may agree because they share a document.
     likely = np.clip(np.where(whole > 0, rho + error, 1.0), 0.0, 1.0)
     return np.asarray(1 + np.maximum(shared - 1, 0.0) * likely)

@@ -143,7 +143,7 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     n_units, n_raters, n = ranks.shape
     rated = ~np.isnan(ranks)
     patterns, pattern = np.unique(rated.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True)
-    # there are few patterns: most raters rate the same things
+    # there are few patterns, because most raters rate the same systems
     masks = patterns.reshape(len(patterns), n_units, n).swapaxes(0, 1).astype(np.float32)
     twice = (2 * ranks).astype(np.float32)
     counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)

@@ -49,7 +49,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
         first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
         return _restored(values, order, (first + end + 1) / 2)
     rows = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # whole rows are compared
-    wins = np.zeros(rows.shape, dtype=np.int16)  # lower values minus higher ones
+    wins = np.zeros(rows.shape, dtype=np.int16)  # number of lower values minus number of higher values
     for thing, row in enumerate(rows):
         signs = compared(row, rows[thing + 1 :])
         wins[thing] += signs.sum(axis=0, dtype=np.int16)

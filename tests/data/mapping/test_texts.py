@@ -312,7 +312,7 @@ def test_mappings_of_texts_that_do_not_fit(columns: dict[str, Any], message: str
 
 def test_a_reader_of_scores_takes_no_texts() -> None:
     frame = pl.DataFrame({"id": [1, 2], "out_A": ["x", "y"], "out_B": ["z", "w"]})
-    with pytest.raises(cu.OptionError, match="reader='wide' takes no columns of texts"):
+    with pytest.raises(cu.OptionError, match="reader='wide' accepts no columns of texts"):
         cu.read(frame, columns={"item": "id", "text": "out_{system}"}, reader="wide")
 
 

@@ -234,7 +234,7 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
         read(said(20))
     assert str(error.value) == (
         f"table: winner {first}, {second} may mean the column or the position shown, and is "
-        "read as the column (80 % of comparisons contradict each other when read so, 20 % when "
+        "read as the column (80 % of comparisons contradict each other under this reading, 20 % when "
         "read as the position). Write left, right for the position, model_a, model_b for the "
         "column"
     )

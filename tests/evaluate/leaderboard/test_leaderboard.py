@@ -147,7 +147,7 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
 def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge,learned", covariates=["learned"], **QUICK)
     (note,) = [note for note in board.notes if note.rule == "rater-held-equal"]
-    assert (note.count, note.message) == (1, "adjusted for, and so not ranked by: learned")
+    assert (note.count, note.message) == (1, "adjusted for and therefore not ranked by: learned")
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
     assert effect["value_low"] > 0  # people like what it likes

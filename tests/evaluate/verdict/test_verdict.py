@@ -322,8 +322,8 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
     text = said(told(results, leaderboard=uneven), "fluency", "best")
     assert (
-        "The rest cannot be estimated from it: Labels are no random part. What follows uses "
-        "human comparisons only. A is better than B: it wins 70 %"
+        "The metric cannot be used to estimate the rest: Labels "
+        "are no random part. The following sentences use human comparisons only. A is better than B: it wins 70 %"
     ) in text
     assert "A is better than B" in text
 

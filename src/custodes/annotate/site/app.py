@@ -52,7 +52,7 @@ class Site:
     async def find(self, token: str) -> Service:
         """The study of a token; HTTPException 404 if there is none."""
         if len(self.services) == 1:
-            return next(iter(self.services.values()))  # it checks the token itself
+            return next(iter(self.services.values()))  # this page checks the token itself
         if token not in self._homes:
             for service in self.services.values():
                 if await asyncio.wrap_future(service.view(token)) is not None:

@@ -80,10 +80,10 @@ ENGLISH: Mapping[str, Sequence[str]] = {
     ),
 }
 NAMES: Mapping[str, Sequence[str]] = {role: (*names, *OTHER_LANGUAGES.get(role, ())) for role, names in ENGLISH.items()}
-"""What the columns of each role are often called, in lower case without accents, the surest first."""
+"""Common names of the columns of each role, in lower case without accents, the most reliable first."""
 
 DECIDED = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
-"""How the better and the worse system of a verdict are called."""
+"""Common names of the better and the worse system of a verdict."""
 WON = frozenset(better for better, _ in DECIDED)
 SIDES = (
     ("a", "b"),
@@ -94,7 +94,7 @@ SIDES = (
     ("baseline", "candidate"),
     *DECIDED,
 )
-"""How the two systems of a verdict are distinguished."""
+"""Common suffixes that distinguish the two systems of a verdict."""
 
 HUMAN = (
     frozenset(
@@ -264,7 +264,7 @@ FACTS_OF_LOGS = frozenset(
 )
 """Words in names of columns that are neither scores nor systems, such as the latency of a request."""
 IDS = frozenset(word_list("id idx index uuid guid hash url uri"))
-"""Those of columns that may be the item."""
+"""Words in names of columns that may be the item."""
 TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
 """Cells that are a time."""
 TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good bad correct incorrect t f y n"))
@@ -301,7 +301,7 @@ def forms(name: str) -> list[str]:
         return [whole, whole.removesuffix("_text")] if whole.endswith("_text") else [whole]
     if ".*." in name:  # an entry of a list
         return [whole, path[-1], path[-2]]
-    if path[-1] in ("text", "content"):  # `choices` as services answer that are like OpenAI's
+    if path[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
         above = "response" if "choices" in path else path[-2]
         return [whole, above, *([above[:-1]] if above.endswith("s") else []), "content"]
     return [whole, path[-2] if path[-1] in ("id", "name", "label", "value", "key") else path[-1]]
@@ -317,7 +317,7 @@ CORE = {
     "context": frozenset(word_list("context contexts passage passages retrieved evidence")),
     "winner": frozenset(word_list("winner preference preferred verdict choice vote chosen better")),
 }
-"""Parts of names by which a column may have a role where it has not the name of one."""
+"""Parts of names that suggest a role for a column without a common name of the role."""
 
 
 def _by_part(role: str, name: str) -> bool:

@@ -197,7 +197,7 @@ class Columns:
             elif role == "text" and self.text_pattern:
                 if not any(self.texts(columns).systems for columns in tables):
                     raise OptionError(
-                        f"columns: text={name!r} matches no column that is still without a role; columns: "
+                        f"columns: text={name!r} matches no column without a role; columns: "
                         f"{listed(names, limit=LISTED)}"
                     )
             elif not several(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
@@ -251,7 +251,7 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in texts.roles and not {"system_a", "model_a"} & set(mapped.columns):
             mapped = mapped.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            message = f"{where}: no column names the systems of a pair, which are called a and b"
+            message = f"{where}: no column contains the names of the systems of a pair, so they are called a and b"
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
         split = self.split(frame.columns)

@@ -105,7 +105,7 @@ def suggested(
     ratings: Iterator[Columns] = guesses(head, declared, nested)
     texts = (guess.columns for guess in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if scored:  # a mapping of texts alone would drop the scores, but they are useless if nothing can be compared
+    if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
     paired = sides(head.columns) and named("winner", head.columns)
     texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
@@ -202,7 +202,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     items, systems = _places(frame, free, candidates)
     yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
     if candidates["winner"] and _two_systems(free):
-        return  # no other layout is meant
+        return  # no other layout is possible
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     # Where every row is an item of its own, no two systems can be compared.
     pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
@@ -332,7 +332,7 @@ def _long(
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
     rated = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
-    if len(rated) > 1:  # overall next to fluency is an aspect
+    if len(rated) > 1:  # next to an aspect such as fluency, overall is an aspect too
         scores = [name for name in scores if name not in rated or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)

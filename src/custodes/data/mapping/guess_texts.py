@@ -39,7 +39,7 @@ from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
 from custodes.data.table import counted_cells
 
 BLANKS = 2
-"""Mean number of blanks in a cell from which a column is prose."""
+"""Minimum mean number of blanks per cell for a column of prose."""
 LABEL = 80
 """Maximum number of characters of a label."""
 CHOICES = 4
@@ -47,7 +47,7 @@ MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows for consecutive numbers to be row numbers."""
 CROSSED = 0.5
-"""Proportion of items with outputs of at least two systems from which systems are compared."""
+"""Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2
 """Maximum of distinct values per row up to which a column of short words is a category, unless named like an output."""
 OUTPUT_WORDS = word_list(

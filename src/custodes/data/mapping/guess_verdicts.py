@@ -15,9 +15,9 @@ from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 
 SAMPLED = 1000
-"""Rows that tell phrases and texts from labels."""
+"""Number of rows used to distinguish phrases and texts from labels."""
 CHOICES = 4
-"""Pairs of systems tried."""
+"""Number of pairs of systems that are tried."""
 RATERS = ("rater", "aspect", "kind", "repeat")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -68,7 +68,7 @@ def verdict_guesses(
             more = other_roles(base, candidates, RATERS)
             more |= other_roles({**base, **more}, candidates, ("order",))
             by_position = phrase.replace("{winner}", "{position}")
-            # A phrase mostly speaks of the outputs in the order in which the judge saw them.
+            # A phrase mostly names the outputs in the order in which the judge saw them.
             for patterns in (by_position, phrase) if "order" in more else (phrase, by_position):
                 if winner not in (a, b, item):
                     yield {**base, **more, "phrase": patterns}, ()

@@ -131,7 +131,7 @@ def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, str):  # numbers of files are text
+    if isinstance(value, str):  # numbers read from files are text
         try:
             float(value)
         except ValueError:

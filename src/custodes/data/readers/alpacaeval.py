@@ -51,7 +51,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
     anonymous = columns == COLUMNS[2]
     alone, more = (label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input"))
-    # Combined as AlpacaEval itself does.
+    # Combined as in AlpacaEval itself.
     instruction = pl.select(pl.when(more == "").then(alone).otherwise(alone + "\n\n" + more)).to_series()
     systems = [
         pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where) for name in generators

@@ -110,7 +110,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
-        raise InputError(f"{where}: the study has no texts and no answers yet; read it again when it has")
+        raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
     preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
     nothing = Study(raters=Raters.infer({}))
     scored = read_ratings(ratings, where=where, invalid="error") if ratings.height else nothing
@@ -129,7 +129,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             "excluded-people",
             answers,
             f"{where}: {answers} answers of excluded annotators ({people}) are left out; interim "
-            "analyses are as they were computed",
+            "analyses are not recomputed",
         ),
         (
             INCOMPLETE_LOOKS,
@@ -146,7 +146,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             "peeked",
             peeked,
             f"{where}: the owner looked at the estimates {peeked} times between interim analyses; "
-            "stopping on these makes up to five times as many false decisions as stated",
+            "stopping based on these gives up to five times the stated rate of false decisions",
         ),
         (
             "marked",

@@ -182,7 +182,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
     either = (
-        f"{100 * so:.0f} % of comparisons contradict each other when read so, "
+        f"{100 * so:.0f} % of comparisons contradict each other under this reading, "
         f"{100 * otherwise:.0f} % when read as the position"
     )
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):

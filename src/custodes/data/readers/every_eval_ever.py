@@ -15,7 +15,7 @@ from custodes.data.study import Study
 
 WHAT = "an instance-level file of Every Eval Ever"
 SAMPLES = "_samples.jsonl"
-"""How our names of such files end."""
+"""Suffix of such files written by custodes."""
 
 SAMPLE = layout(
     {

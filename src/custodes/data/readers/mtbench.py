@@ -55,7 +55,7 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
-    # If scores were compared, there was no pairwise display: the second game is a copy of the first.
+    # If scores were compared, no pair was displayed: the second game is a copy of the first.
     scored = label_column(frame, "m1_score", where=where, empty=True) != ""
     rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=scored)
     games = [

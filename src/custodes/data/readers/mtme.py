@@ -37,7 +37,7 @@ SPARE = (".domain.score", ".seg.rating")
 KNOWN = (
     "; other folders known: logs of Inspect, lm-evaluation-harness, HELM or Every Eval Ever, results of AlpacaEval"
     " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts (SYSTEM/ITEM.txt), shards"
-    " of Parquet, and what save_to_disk wrote"
+    " of Parquet, and data sets written by save_to_disk"
 )
 """Folders of other readers, mentioned because this reader is tried last."""
 

@@ -71,7 +71,7 @@ def _read(path: Path) -> Study:
         item = f"{subset.strip()}/{label(name)}"
         prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
         for system, value in zip(_systems(correct, len(scores) - correct), scores, strict=True):
-            # Models with their own head give a list of one score.
+            # Models with a reward head give a list of one score.
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:

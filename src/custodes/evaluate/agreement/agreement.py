@@ -98,7 +98,7 @@ class Agreement(Result):
         score(
             "difference", "statistic of metric_a minus that of metric_b, on the outputs that both rated", interval=True
         ),
-        p_value("p_value", "test of equal agreement, for this pair alone, inverted from the interval", "p"),
+        p_value("p_value", "unadjusted test of equal agreement for this pair, consistent with the interval", "p"),
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
@@ -121,8 +121,8 @@ class Agreement(Result):
         ),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`; also where p is too close to "
-            "`alpha` for the number of sign flips",
+            "`above` or `below` chance by that test, else `unclear`; `unclear` also if "
+            "p is too close to `alpha` for the number of sign flips",
         ),
         letters("group", "metrics that share a letter do not differ significantly; null: not tested"),
         flag(
@@ -261,7 +261,7 @@ def _answer(
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
-    if are_choices(comparison):  # preferences need no sign flips
+    if are_choices(comparison):  # statistics of preferences need no sign flips
         columns, groups = resampled_groups(comparison, resamples, rng)
         no_flips = np.empty((0, n_units), dtype=np.int8)
         sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
@@ -383,8 +383,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "coverage-differs",
             different if different > 1 else 0,
-            f"metrics rated different outputs{label}: two metrics are compared on the outputs both "
-            "rated; the table common uses the outputs all rated",
+            f"metrics rated different outputs{label}: two metrics are compared on the outputs that both rated; "
+            "the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",

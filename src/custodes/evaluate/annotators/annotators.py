@@ -67,11 +67,11 @@ class Annotators(Result):
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "tasks answered: comparisons, or outputs"),
         share("proportion", "proportion of all answers", "Of all answers"),
-        count("n_multiply_rated", "of these: tasks answered by several annotators", "Multiply rated"),
+        count("n_multiply_rated", "number of these tasks that several annotators answered", "Multiply rated"),
         score(
             "competence",
             "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared "
-            "tasks, 1 always right, 0 guessing. Null by `majority`, and with fewer than "
+            "tasks, 1 always correct, 0 guessing. Null by `majority`, and with fewer than "
             f"{FEWEST_SHARED} such answers or {FEWEST} clusters of such items",
             "Competence",
             interval=True,
@@ -153,13 +153,13 @@ class Annotators(Result):
         ),
         score(
             "answers_per_annotator",
-            "answers to a pair (a system) by the same annotator, mean over answers",
+            "number of answers to the pair (or system) by the same annotator, mean over answers",
             essential=False,
         ),
         score(
             "design_effect",
-            "1 + (answers_per_annotator - 1) icc: variance of a rate of a pair (a mean of a system) relative to that"
-            " with one answer per annotator",
+            "1 + (answers_per_annotator - 1) icc: ratio of the variance of a pair's "
+            "rate (or a system's mean) to the variance with one answer per annotator",
             "Design effect",
         ),
     )
@@ -176,8 +176,8 @@ class Annotators(Result):
         ),
         difference(
             "margin",
-            "proportion of answers for system_a minus proportion for system_b; interval over annotators for these"
-            " items, valid without interim analyses",
+            "proportion of answers for system_a minus proportion for system_b; interval "
+            "over annotators for these items, valid only without interim analyses",
             "Margin",
             interval=True,
         ),

@@ -32,13 +32,13 @@ LEAST = 5.0
 """Minimum number of answers expected to be wrong by chance for an estimate of competence."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
-"""Resamples of a standard error; each needs a fit, and more would not change it much."""
+"""Number of resamples for a standard error; each needs a fit, and more would hardly change it."""
 FEWEST_UNITS = 30
 """Minimum number of clusters of an annotator's shared items for an interval; with fewer, its coverage is unknown."""
 FEWEST_SHARED = 30
 """Minimum number of shared answers for an estimate of competence (standard error .10 to .20; with fewer .17 to .48)."""
 ENOUGH_EACH = 3
-"""Median answers per task from which annotators need not share as many tasks for an interval."""
+"""Median number of answers per task above which fewer shared tasks suffice for an interval."""
 
 NOTHING = "majority vote estimates no competence"
 BY_MACE = "no interval: those of MACE covered the true value in only .76 to .95 of simulations"

@@ -15,7 +15,7 @@ from custodes.errors import listed
 People = Literal["auto", "persons", "slots"]
 
 WHOLE = 0.9
-"""Proportion of the tasks of raters with similar names from which a rater counts as having all of them."""
+"""Minimum proportion of the tasks of similarly named raters for a rater to count as having answered all of them."""
 
 SLOT = "a slot, which several persons may share"
 

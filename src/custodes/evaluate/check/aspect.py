@@ -27,7 +27,7 @@ MEAN_ROUNDING = 0.0125
 FEWEST_MEANS = 20
 """Minimum number of outputs for the rule on means of other raters; with fewer, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
-"""Level of the test of negative agreement: among many metrics of pure noise, few should be flagged."""
+"""Level of the test of negative agreement, so that few of many uninformative metrics are flagged."""
 FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
 """Minimum number of resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
@@ -86,7 +86,7 @@ def _against_people(
         return
     weights, outputs = design.item_weights, scores.metrics.reshape(len(both), -1)
     if weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
-        return  # the rest takes several times as long
+        return  # the other statistics take several times as long
     block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     n_blocks = int(block.max()) + 1
     draws = pooled_correlation(
@@ -183,7 +183,7 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
         **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no other judge")),
         **dict.fromkeys(
             _means(metrics, scores, of=persons),
-            ("people", people, ", whose own systems are judged: leave it out of metrics"),
+            ("people", people, ", whose own systems are compared: leave it out of metrics"),
         ),
         **dict.fromkeys(_means(people, persons), ("people", people, ", who count twice: leave it out of human")),
     }

@@ -35,7 +35,7 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
         rows = rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
     inside = ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     verdicts = kept(study.preferences.frame, inside)
-    # A cell is an output of an item; a verdict rates two of them.
+    # A cell is one output of an item; a verdict rates two cells.
     outputs = [rows.select("rater", "item", "system")]
     outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
     table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})

@@ -51,7 +51,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "coverage-differs": (
         "warning",
-        "metrics that did not rate all human comparisons: {metrics}. The rated ones may be "
+        "metrics that did not rate all comparisons with human ratings: {metrics}. Those that they rated may be "
         "easier, so two metrics are compared on what both rated",
     ),
     "different-items": (
@@ -122,14 +122,14 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "refusals": (
         "warning",
         "annotators could not judge over {most:.0%} of the comparisons in {n} of {n_pairs} "
-        "pairs: {pairs}. Decisions there rest on the others; read the reasons and the bounds in "
-        "the report ('Interim analyses')",
+        "pairs: {pairs}. Decisions on these pairs depend on the remaining comparisons; read "
+        "the reasons and the bounds in the report ('Interim analyses')",
     ),
     "refusals-differ": (
         "warning",
         "annotators could not judge comparisons with {systems} significantly more often than "
-        "others ({rates}, all systems tested together). If these depend on the preference, "
-        "decisions are biased; read the reasons, and check how these systems are displayed",
+        "others ({rates}, all systems tested together). If refusals depend on "
+        "the preference, decisions are biased; read the reasons, and check how these systems are displayed",
     ),
 }
 

@@ -27,7 +27,7 @@ MOST_JUDGES = 60
 FEWEST = 12
 """Minimum number of clusters rated by all judges and annotators for selecting a panel."""
 MOST_LEFT_OUT = 0.5
-"""Judges with less than this proportion of the comparisons of the judge with most are left out."""
+"""Judges with fewer comparisons than this proportion of the largest number are left out."""
 
 EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 

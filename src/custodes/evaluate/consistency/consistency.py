@@ -46,20 +46,22 @@ class Consistency(Result):
         "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}`, `{FAILURES}` or `{CONFIDENCE}`"),
-        label("factor", "the own system; what failures depend on (`system`, `order`, `length`)"),
+        label("factor", "the own system, or the factor of failures (`system`, `order`, `length`)"),
         points(
             "estimate",
             "points: margin of the first position; margin of the longer output, adjusted for human preference; win rate"
             " of an own system, adjusted for quality; mean confidence minus accuracy; null for failures",
             interval=True,
         ),
-        p_value("p_value", "of this test alone", "p", essential=False),
-        p_value("p_adjusted", "for all raters, kinds and aspects of the study (Holm)", "p, all tested"),
+        p_value("p_value", "p-value of this test alone", "p", essential=False),
+        p_value(
+            "p_adjusted", "p-value adjusted for all raters, kinds and aspects of the study (Holm)", "p, all tested"
+        ),
         label(
             "finding",
-            f"the claim, where `p_adjusted` is at most alpha; `{INCONCLUSIVE}` where nothing is tested; else empty",
+            f"the finding, if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` where nothing is tested; else empty",
         ),
-        label("reason", "why it is inconclusive", essential=False),
+        label("reason", "reason for an inconclusive result", essential=False),
     )
     orders: pl.DataFrame = table(
         "One row per rater with verdicts: does the verdict depend on the presentation order?",
@@ -68,8 +70,8 @@ class Consistency(Result):
         count("n_one_order", "comparisons with verdicts in one order", essential=False),
         count(
             "n_half_answered",
-            "of these: queried in both orders without a verdict in the other; left out where both orders make one"
-            " verdict",
+            "of these: queried in both orders, with a verdict in only "
+            "one; left out where both orders are combined into one verdict",
             essential=False,
         ),
         share(
@@ -79,7 +81,13 @@ class Consistency(Result):
             interval=True,
             best="high",
         ),
-        share("flip_rate", "proportion of these where the winner changes", "Flips", interval=True, best="low"),
+        share(
+            "flip_rate",
+            "proportion of comparisons in both orders where the winner changes",
+            "Flips",
+            interval=True,
+            best="low",
+        ),
         score(
             "alpha",
             "Krippendorff's alpha between the orders, nominal: 1 always the same, 0 chance level",
@@ -96,8 +104,8 @@ class Consistency(Result):
         ),
         difference(
             "flip_asymmetry",
-            "flips to the first position minus flips to the second, over all flips: a lower bound of the proportion of"
-            " flips that is not noise",
+            "(flips to the first position − flips to the second) / all "
+            "flips; a lower bound of the proportion of flips that are not noise",
             "Flips to first",
             interval=True,
             essential=False,
@@ -113,7 +121,7 @@ class Consistency(Result):
     repeats: pl.DataFrame = table(
         "One row per rater with repeated verdicts: noise, and the effect of the order.",
         RATER,
-        count("comparisons", "with several verdicts in one order"),
+        count("comparisons", "comparisons with several verdicts in one order"),
         score("runs", "verdicts per comparison, mean"),
         share(
             "agreement_within_order",
@@ -138,7 +146,7 @@ class Consistency(Result):
     repeated_labels: pl.DataFrame = table(
         "One row per rater who labelled (or scored by few whole numbers) outputs several times: is the label the same?",
         RATER,
-        count("outputs", "with several labels by this rater", "Outputs"),
+        count("outputs", "outputs with several labels by this rater", "Outputs"),
         score("runs", "labels per output, mean"),
         share(
             "agreement", "probability that two labels of an output are equal", "Same label", interval=True, best="high"
@@ -159,15 +167,15 @@ class Consistency(Result):
         "(repeated_labels) or `failure_rate` (missing)",
     )
     missing: pl.DataFrame = table(
-        "Ties, empty and unreadable verdicts of a rater: in all, and by reason, system, order and length.",
+        "Ties, empty and unreadable verdicts of a rater: overall and by reason, system, order and length.",
         RATER,
         label("factor", "`all`, `reason`, `system`, `order` or `length` (tenths of the words of both outputs)"),
         label("level", "the reason, system, order or tenth"),
-        count("queried", "verdicts that were queried"),
+        count("queried", "number of queried verdicts"),
         share("tie_rate", "proportion of ties", "Ties"),
         share("empty_rate", "proportion without any verdict", "Empty"),
         share("unreadable_rate", "proportion that could not be read, or that the file marks as invalid", "Unreadable"),
-        share("failure_rate", "proportion empty or unreadable; for this reason", "Failed", interval=True),
+        share("failure_rate", "proportion that are empty or unreadable (for this reason)", "Failed", interval=True),
         p_value(
             "p_value",
             "test of 'failures do not depend on the system, order or length'; null with fewer than five failures",
@@ -177,12 +185,12 @@ class Consistency(Result):
     length: pl.DataFrame = table(
         "One row per rater of outputs with texts: does it prefer longer outputs?",
         RATER,
-        count("comparisons", "with both texts, without the rater's own systems"),
+        count("comparisons", "comparisons with both texts, without the rater's own systems"),
         share("longer_win_rate", "win rate of the longer output, a tie is half a win", "Longer wins"),
         score("raw_effect", "logit slope of its verdicts on the log ratio of words", "Raw slope", interval=True),
         score(
             "conditional_effect",
-            "the same slope with the mean human verdict held fixed; descriptive, see the page",
+            "the same slope, adjusted for the mean human verdict; descriptive only",
             "Conditional slope",
             interval=True,
         ),
@@ -206,13 +214,17 @@ class Consistency(Result):
             "Adjusted win rate",
             interval=True,
         ),
-        label("reason", "why it is inconclusive"),
+        label("reason", "reason for an inconclusive result"),
     )
     confidence: pl.DataFrame = table(
         "One row per judge with probabilities (`p_a`, `p_tie`, `p_b`) of comparisons that have human verdicts.",
         RATER,
-        count("comparisons", "with its probabilities and a human verdict"),
-        count("verdicts", "on these, of both orders and all repeats; each is a forecast", essential=False),
+        count("comparisons", "comparisons with its probabilities and a human verdict"),
+        count(
+            "verdicts",
+            "verdicts on these comparisons, in both orders and all repeats; each is a forecast",
+            essential=False,
+        ),
         score(
             "brier",
             "Brier score of its probabilities, averaged over the verdicts of a comparison, for the joint human verdict:"
@@ -234,7 +246,7 @@ class Consistency(Result):
             best="high",
         ),
         share("mean_confidence", "mean probability of the most likely outcome of a verdict", "Mean confidence"),
-        share("accuracy", "how often that is the human verdict", "Accuracy"),
+        share("accuracy", "proportion for which that outcome is the human verdict", "Accuracy"),
         points("overconfidence", "`mean_confidence` minus `accuracy`, in points", interval=True),
         share(
             "ece",
@@ -242,7 +254,7 @@ class Consistency(Result):
             "Calibration error",
             best="low",
         ),
-        share("expected_ece", "approximate mean of `ece` if the probabilities were right", "Expected if calibrated"),
+        share("expected_ece", "approximate mean of `ece` for a calibrated judge", "Expected if calibrated"),
         label("reason", "why it is not tested", essential=False),
     )
     reliability: pl.DataFrame = table(
@@ -251,13 +263,13 @@ class Consistency(Result):
         count("bin", "from the least confident; bins have similar numbers of verdicts"),
         count("verdicts", "in it"),
         share("mean_confidence", "mean probability of the most likely outcome"),
-        share("accuracy", "how often that is the human verdict", interval=True),
+        share("accuracy", "proportion for which that outcome is the human verdict", interval=True),
         essential=False,
     )
     committee: pl.DataFrame = table(
         "The effective number of independent judges.",
-        count("judges", "with enough of the comparisons that have human verdicts"),
-        count("comparisons", "with verdicts of annotators and all these judges"),
+        count("judges", "judges with enough of the comparisons that have human verdicts"),
+        count("comparisons", "comparisons with verdicts of annotators and all these judges"),
         score(
             "error_correlation",
             "mean correlation of two judges' errors; an error of the annotators counts as one of all judges, so noisy"
@@ -267,8 +279,8 @@ class Consistency(Result):
         ),
         score(
             "effective_judges",
-            "effective number of judges with independent errors; too low where annotators err; above the number of"
-            " judges if errors compensate each other; no upper bound where the data set none",
+            "effective number of judges with independent errors; too low if annotators err; above the number of judges "
+            "if errors compensate each other; the upper bound is null if the data do not determine it",
             "Effective number",
             interval=True,
         ),
@@ -286,13 +298,13 @@ class Consistency(Result):
             best="high",
         ),
         difference("gain", "accuracy minus that of the best single judge", interval=True),
-        share("single_verdict_accuracy", "of one verdict alone, in one order", "One verdict", essential=False),
+        share("single_verdict_accuracy", "accuracy of a single verdict in one order", "One verdict", essential=False),
         score(
             "cost_per_correct",
             "cost of a comparison divided by accuracy; null without a cost, or with different units",
             essential=False,
         ),
-        score("single_verdict_cost_per_correct", "the same of one verdict alone", essential=False),
+        score("single_verdict_cost_per_correct", "the same for a single verdict", essential=False),
         labels("judges", "members, chosen on all items"),
         essential=False,
     )
@@ -444,15 +456,15 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             HALF,
             int(half["n_half_answered"].sum()),
-            f"{half['n_half_answered'].sum()} comparisons were queried in both orders and answered in "
-            f"one, by {listed(half['rater'].unique(maintain_order=True))}; they are excluded where "
-            "both orders make one verdict",
+            f"{half['n_half_answered'].sum()} comparisons were queried in both orders, with a verdict in only "
+            f"one, by {listed(half['rater'].unique(maintain_order=True))}; they are excluded where both orders "
+            "are combined into one verdict",
         ),
         (
             "one-of-two-orders",
             int(single.select(rest.sum()).item() or 0),
-            f"{single.select(rest.sum()).item()} comparisons were judged in one order only, by raters "
-            f"who saw others in both: {listed(single['rater'].unique(maintain_order=True))}",
+            f"{single.select(rest.sum()).item()} comparisons were judged in one order only, by raters who "
+            f"judged others in both: {listed(single['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",

@@ -117,7 +117,8 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
     score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
     rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
     sums, sizes = (table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, size))
-    # Fitted means make residuals of a stratum too small (not those of comparisons, whose rows are in one cluster).
+    # Fitted means make the residuals of a stratum too small, but not those of a comparison, whose rows are in one
+    # cluster.
     number = rows["n"].to_numpy()
     lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
     plain, mended = (np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, lost))

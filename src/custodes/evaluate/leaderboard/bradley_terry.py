@@ -34,7 +34,7 @@ merged over both orders carry no information on it, and a few others carry too l
 
 NOT_RANDOM = 0.01
 """Level of the tests that human comparisons are a random sample, or as numerous as their inclusion probabilities imply;
-below it nothing is corrected."""
+below it no correction is made."""
 
 FEWEST_DIFFERENT = 5
 """Comparisons in which human ratings and the metric must differ; fewer do not determine the errors of the metric, and

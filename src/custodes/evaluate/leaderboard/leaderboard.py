@@ -117,9 +117,9 @@ class Leaderboard(Result):
         "One row per rater and pair of compared systems.",
         label("rater", "as in `systems`"),
         *PAIR,
-        count("battles", "comparisons of the two"),
+        count("battles", "comparisons between the two"),
         count("wins", "of system_a", "A better"),
-        count("ties", "ties of the two"),
+        count("ties", "ties between the two"),
         count("losses", "of system_a", "B better"),
         share("win_rate", "win rate of system_a, a tie half a win", interval=True),
         share("expected", "win rate expected from the strengths, at equal covariates"),
@@ -136,21 +136,21 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_direct",
-            "that both systems are equally strong, by their own comparisons alone (exact binomial test, Holm over the"
-            " pairs); null where the number of comparisons depended on their outcomes",
+            "test that both systems are equally strong, from their own comparisons alone (exact binomial "
+            "test, Holm over the pairs); null if the number of comparisons depended on their outcomes",
             essential=False,
         ),
         label("direct", "`+`, `-` or `=` by `p_direct`", essential=False),
         p_value(
             "p_fit",
-            "that system_a wins as often as the strengths expect (exact binomial test, Holm over the pairs)",
+            "test that system_a wins as often as the strengths predict (exact binomial test, Holm over the pairs)",
             essential=False,
         ),
         count(
             "more_comparisons",
             "further comparisons of an undecided pair, ties included, that would give this joint test 50 % power to"
-            f" decide it; null where it is decided, where {MOST:.0f} times the present information does not suffice,"
-            f" and for more than {MOST_PAIRS:,} pairs",
+            f" decide it; null if it is decided, if {MOST:.0f} times the current information does "
+            f"not suffice, or for more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
@@ -158,17 +158,27 @@ class Leaderboard(Result):
     cycles: pl.DataFrame = table(
         "One row per rater and group of systems that beat each other in a cycle, by the column `direct` of `pairs`.",
         label("rater", "as in `systems`"),
-        label("cycle", "systems, each significantly better than the next; the cycle whose weakest result is strongest"),
+        label(
+            "cycle",
+            (
+                "systems of the cycle, each significantly better than the next; of several cycles the one with the "
+                "largest minimum win rate"
+            ),
+        ),
         share("win_rate", "smallest win rate of a system of the cycle against the next"),
-        p_value("p_direct", "largest of the pairs of the cycle, adjusted for all pairs"),
-        count("systems", "in the group: each beats each other one, directly or through others", essential=False),
+        p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
+        count(
+            "systems",
+            "number of systems in the group, in which each beats every other one directly or through others",
+            essential=False,
+        ),
     )
     interim: pl.DataFrame = table(
         "One row per pair of a study that was annotated with interim analyses: the last completed one, as"
         " `annotate status` shows it.",
         *PAIR,
         count("looks", "completed interim analyses", "Analyses"),
-        count("n", "answers of the last one, those of annotators who were excluded later among them"),
+        count("n", "answers in the last interim analysis, including those of annotators who were excluded later"),
         label("decision", "`+` system_a is better, `-` system_b, `=` neither; each pair is tested by itself"),
         difference(
             "margin",
@@ -181,11 +191,11 @@ class Leaderboard(Result):
         "How few comparisons determine which system is strongest: a row for human ratings, or per metric without them.",
         label("rater", "as in `systems`"),
         label("leader", "the system with the greatest strength"),
-        label("successor", "the system that leads once the comparisons are removed"),
+        label("successor", "the system that leads after the removal"),
         count(
             "removals",
-            "comparisons whose removal changes the leader, the fewest that a search found; null where a system won or"
-            f" lost everything and for more than {MOST_PAIRS:,} pairs",
+            "smallest number of comparisons found whose removal changes the "
+            f"leader; null if a system won or lost everything and for more than {MOST_PAIRS:,} pairs",
         ),
         share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
@@ -200,7 +210,7 @@ class Leaderboard(Result):
         ),
         score(
             "value",
-            "log odds that it adds; for ties the parameter",
+            "effect in log odds; for ties the parameter",
             interval=True,
         ),
         label("unit", "unit of `value`"),
@@ -222,7 +232,7 @@ class Leaderboard(Result):
         share(
             "length_controlled_win_rate",
             "win rate at equal lengths: logistic regression on tanh of the difference of lengths in its standard"
-            " deviations, after Dubois et al. 2024, without their effects of instructions",
+            " deviations, after Dubois et al. 2024, without their instruction effects",
             "Win rate at equal length",
             interval=True,
         ),
@@ -348,7 +358,7 @@ def leaderboard(
         )
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
-    message = f"adjusted for, and so not ranked by: {listed(adjusted)}"
+    message = f"adjusted for and therefore not ranked by: {listed(adjusted)}"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
 
 
@@ -423,6 +433,8 @@ def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Se
         raise OptionError(f"covariates={covariates[0]!r}: counts hold no texts and no scores; give the study itself")
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name}: counts already have a selection and tie rules; set it when counting")
+            raise OptionError(
+                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
+            )
     if len(systems) < 2:
         raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")

@@ -41,10 +41,13 @@ def notes_on(
         if correction.reason:
             message = f"not corrected, as {correction.reason}"
             if correction.p_random < NOT_RANDOM:
-                message += "; the ranking by annotators holds for the comparisons that they judged only"
+                message += "; the ranking by annotators holds only for the comparisons that they judged"
             raters["not-corrected", message].append(correction.metric)
         elif correction.order_averaged:
-            message = "annotators saw outputs in other orders than it, either first as often; the order is averaged out"
+            message = (
+                "annotators saw both systems first equally often, in other orders than the metric; "
+                "the order is averaged out"
+            )
             raters["order-averaged", message].append(correction.metric)
     notes = [
         Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
@@ -58,7 +61,7 @@ def notes_on(
         notes += noted(("one-sided-people", True, message), aspect=aspect)
     if HUMAN in models and (tests := models[HUMAN].direct) is not None:
         message = (
-            f"strengths do not describe {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of systems by human"
+            f"strengths do not fit {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of systems by human"
             f" ratings{label}: the win rate differs significantly from the expected one (column p_fit of pairs)"
         )
         notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)

@@ -214,7 +214,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     strengths, names = model.strengths, list(model.effects)
     columns = _with_bounds("value", strengths.effects, model, confidence)
     columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
-    if strengths.ties[0] > 0:  # there are ties, which are not half wins
+    if strengths.ties[0] > 0:  # there are ties, and they are not half wins
         logs = _with_bounds("value", np.log(strengths.ties), model, confidence)
         ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
         names = [TIES, *names]

@@ -152,7 +152,7 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...
         return with_outputs(compare(study, **setting))
     annotators, _ = study._chosen_people(setting["human"])
     if study._rows_of(annotators).is_empty():
-        study.select(human=setting["human"])  # raises InputError: annotators gave nothing yet
+        study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
 
     def without_metrics() -> Study:
         alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))

@@ -164,7 +164,7 @@ class ConcurrentAnnotation:
         back = [place for place in places if place >= since and state.places[place] == ABSENT]
         for place in back:
             state.places[place] = FREE
-        if back and state.is_judged:  # it ended without an answer
+        if back and state.is_judged:  # the position was closed without an answer
             state.begin, self.look[pair] = 0, -1
             self._open_again("items")
         elif back:
@@ -229,7 +229,7 @@ class ConcurrentAnnotation:
         usable, wants = state.usable_from(state.begin), self.target[pair] - before
         if not any(
             place >= state.end and place not in back for place in usable
-        ):  # it may have been shortened for lack of items
+        ):  # the analysis may have been shortened for lack of items
             wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
         stays = [k for k, place in enumerate(usable) if state.places[place] != FREE or place in begun]
         wants = max(wants, 1 + max(stays, default=-1))
@@ -303,7 +303,7 @@ class ConcurrentAnnotation:
         spent = self._promised()
         is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
         if is_asking and spent < self.rule.budget:
-            return  # wait until the others have completed their analyses
+            return  # wait until the other pairs have completed their analyses
         wants = np.array([self._wants(pair, look) for pair, look in held])
         shares = granted(wants, np.array(max(0, self.rule.budget - spent)))
         for (pair, look), n in zip(held, shares.tolist(), strict=True):

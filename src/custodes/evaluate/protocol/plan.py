@@ -46,7 +46,7 @@ from custodes.stats.stopping.replay import Answers, replay
 MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
-"""Maximum number of rounds; all pairs are analysed after each, however few studies are simulated."""
+"""Maximum number of rounds; every round analyses all pairs, even if few studies are simulated."""
 MOST_SHARED = 0.5
 """Proportion of items shared by two pairs of a pilot, above which a note explains the effect on the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
@@ -85,7 +85,7 @@ class Plan(Result):
         ),
         share("decided", "expected proportion of decided pairs, and standard deviation over studies"),
         *error_columns(
-            "proportion decided correctly: the better system, or no difference where there is none",
+            "proportion decided correctly: the better system, or no difference if there is none",
             "proportion decided for the worse system",
             "proportion undecided although systems differ",
             "proportion decided although systems do not differ",
@@ -103,7 +103,7 @@ class Plan(Result):
         share("ties", "proportion of ties"),
         count("annotations", "annotations of this pair, with one analysis"),
         probability("power", "exact probability that annotators alone find the better system"),
-        probability("wrong", "exact probability that they find the worse one"),
+        probability("wrong", "exact probability that annotators alone find the worse system"),
         score("interval_width", "half-width of the margin's interval", "Interval"),
         view=_powers,
     )
@@ -113,7 +113,7 @@ class Plan(Result):
         count("pilot", "annotations of the pilot"),
         share(
             "share",
-            "proportion of the annotations that all items would take, mean over pairs",
+            "annotations as a proportion of those on all items, mean over pairs",
             interval=True,
             best="low",
         ),
@@ -390,7 +390,7 @@ def _forecast(
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
-            continue  # the pilot already used more
+            continue  # the pilot has already used more
         share, correct = forecast(answers, rule)
         spent, most = counts.sum() / (len(counts) * items), rule.looks[-1] / items
         share = np.maximum(share, spent)  # annotations of the pilot are already spent
@@ -423,14 +423,14 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         (
             "shared-items",
             most < items and shared_items(world.pilot) > MOST_SHARED,
-            f"pairs of the pilot share most of their items{where}, so their errors are correlated: "
-            "the interval of the forecast is widened, and with very many pairs still too narrow. "
+            f"pairs of the pilot share most of their items{where}, so their errors are correlated. The "
+            "interval of the forecast is widened; with very many pairs it is still too narrow. "
             "Draw the items of each pair at random",
         ),
         (
             "forecast-of-items",
             most < items and world.clustered,
-            f"the forecast treats new items as independent{where}; items that share documents carry less information",
+            f"the forecast treats new items as independent{where}; items of one document contain less information",
         ),
         aspect=world.aspect,
     )

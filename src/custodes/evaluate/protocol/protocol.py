@@ -44,7 +44,7 @@ from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
-"""Kinds of decisions, in the order of `error_types`."""
+"""Types of decisions, in the order of `error_types`."""
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
@@ -60,13 +60,13 @@ def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDAr
 
 MEANINGS = (
     "proportion of pairs decided as with all annotations",
-    "proportion decided the other way round",
+    "proportion decided for the opposite system",
     "proportion undecided, but decided with all annotations",
     "proportion decided, but undecided with all annotations",
 )
 _NUMBERS = 10
 """Numbers in memory per pair and resample of the human decisions."""
-KLD = "divergence of the outcome from that of all annotations, mean over pairs; null for estimators of the margin"
+KLD = "divergence from the outcome rates of all annotations, mean over pairs; null for estimators of the margin"
 ESTIMATOR = label("estimator", "estimator of theta")
 STOPPING = label("stopping", "stopping rule, and the fields of its `Stopping` that differ from the default", "Stopping")
 
@@ -88,7 +88,8 @@ class Protocol(Result):
         share("share", "proportion of the available annotations, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share(
-            "correct_fixed", "`correct` of a fixed design with as many annotations, equal for all pairs, analysed once"
+            "correct_fixed",
+            "`correct` of a fixed design with the same number of annotations, equally many per pair, analysed once",
         ),
         difference("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
@@ -121,8 +122,8 @@ class Protocol(Result):
         score("annotations", "annotations so far"),
         share("share", "proportion of the available annotations"),
         share("decided", "pairs decided so far"),
-        share("correct", "as in `protocol`, if the study ended here"),
-        score("kld", "as in `protocol`, if the study ended here", "KLD (nats)"),
+        share("correct", "as in `protocol`, if the study ended after this round"),
+        score("kld", "as in `protocol`, if the study ended after this round", "KLD (nats)"),
         essential=False,
     )
     naive: pl.DataFrame = table(
@@ -321,9 +322,9 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
         error = 2 / np.sqrt(row["replications"])
         if row["gain"] > error * row["gain_sd"] and row["null_error"] - error * row["null_error_sd"] <= gamma:
             message = (
-                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct with"
-                f" {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with as many"
-                f" (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
+                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct "
+                f"with {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with "
+                f"equally many (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 

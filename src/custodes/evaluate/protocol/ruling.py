@@ -17,7 +17,7 @@ from custodes.stats.stopping.allocation import KINDS, annotation_kinds, outcome_
 from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
 from custodes.stats.stopping.sequential import stagewise
 
-_NEXT = 1e-6  # step to a neighbouring bound
+_NEXT = 1e-6  # move to the neighbouring floating-point number
 
 
 class Ruling(NamedTuple):
@@ -89,7 +89,7 @@ def rulings(
     judged = np.array([pair.number in numbers for pair in beside])
     metric = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(pairs):
-        if pair.metric is not None:  # it may lack items that were added later
+        if pair.metric is not None:  # the stored order may lack items that were added later
             metric[row, : len(pair.metric)] = pair.metric
     kinds = annotation_kinds(human[judged], metric)
     counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))

@@ -20,7 +20,7 @@ FAULTS = {
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
 """Text for the estimate of a finding, by kind."""
-ONE_ORDER = "{points} points of margin, if the order of each comparison was random"
+ONE_ORDER = "{points} points of margin, assuming random orders"
 """Text for a position effect of a judge that saw each comparison in one order."""
 LEAST_FAILED = 0.01
 """Minimum failure rate that is reported."""

@@ -84,7 +84,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     row, *copies = group
     metric, system = row["metric"], row["system"]
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
-    if row["finding"] != FAVOURED:  # the verb gives the direction
+    if row["finding"] != FAVOURED:  # the direction is given by the verb
         value, low, high = (None if one is None else -one for one in (value, high, low))
     same = row["rank_without"] == row["rank"]
     change = "its rank would not change" if same else f"it would rank {row['rank_without']}"

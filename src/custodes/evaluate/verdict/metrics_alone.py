@@ -27,8 +27,8 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-people")))
     yield (
         "design",
-        "There are no human ratings: this says what the metrics prefer, and not which of them is right. Metrics that "
-        "agree may share an error.",
+        "There are no human ratings, so these sentences describe the preferences of the metrics, not which of "
+        "them is right. Metrics that agree may share an error.",
     )
     yield from (("best", text) for text in _best(results["leaderboard"], aspect))
     if "complementarity" in results:
@@ -36,9 +36,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("faults", text) for text in faults(view))
     yield (
         "labels",
-        f"Human ratings of a part would show which metric to trust (agreement). With about {EXAMPLE_COMPARISONS} human "
-        f"comparisons of two systems, a test finds a win rate of {percent(EXAMPLE_RATE)} with about 80 % power; "
-        "plan computes this for a study.",
+        "Human ratings of some items would show which metric to trust (agreement). With about "
+        f"{EXAMPLE_COMPARISONS} human comparisons of two systems, a test detects a win rate of "
+        f"{percent(EXAMPLE_RATE)} with about 80 % power; plan computes this for a study.",
     )
 
 

@@ -74,7 +74,8 @@ def _rate(row: Row, *, several: bool) -> str:
 def _trust(row: Row) -> str:
     kappa = with_ends(row, "kappa")
     if row["tpr"] is None:
-        return f"{row['metric']} gives the human label in {with_ends(row, 'accuracy', write=percent)} (kappa {kappa})."
+        accuracy = with_ends(row, "accuracy", write=percent)
+        return f"{row['metric']} gives the human label in {accuracy} of cases (kappa {kappa})."
     return (
         f"{row['metric']} recognises {with_ends(row, 'tpr', write=percent)} of the outputs that are {row['label']} by "
         f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the others (TNR); kappa {kappa}, "

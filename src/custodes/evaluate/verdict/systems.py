@@ -30,15 +30,18 @@ def best(view: AspectResults) -> Iterator[str]:
         yield (
             f"Which system is best cannot be estimated: annotators judged {row['labels']} of the "
             f"{row['battles']} comparisons that {row['metric']} judged, and these are not a random "
-            f"part of them ({p_equals(row['p_random'])}). A system may win because of how its "
-            "comparisons were selected; have a random part of all annotated."
+            f"part of them ({p_equals(row['p_random'])}). A system may win because of how its comparisons were "
+            "selected; let annotators judge a random part of all comparisons."
         )
         return
     if row := view.corrected:
         part = f"Annotators judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
         if row["reason"]:
             reason = sentence(row["reason"])
-            yield (f"{part} The rest cannot be estimated from it: {reason} What follows uses human comparisons only.")
+            yield (
+                f"{part} The metric cannot be used to estimate the rest: {reason} The following sentences use "
+                "human comparisons only."
+            )
         else:
             yield (
                 f"{part} Human preferences on all are estimated: {row['metric']} replaces the missing "

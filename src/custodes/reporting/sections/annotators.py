@@ -48,9 +48,8 @@ LOOKS = (
     difference("margin_now", "margin of these", "Margin now"),
 )
 INFLATED = (
-    "Pairs that an interim analysis decided have margins that are too large on average (in simulations with a true "
-    "margin"
-    " of .20: .46). Read them as a direction, not as a size."
+    "Margins of pairs that an interim analysis decided are too large on average (in simulations with a true "
+    "margin of .20: .46). Use them for the direction of a difference, not for its size."
 )
 REPORTED = (
     *("excluded-people", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
@@ -144,11 +143,11 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
         for rows, beginning in (
             (
                 against,
-                "After exclusions, the answers no longer prefer the better system of the decision for",
+                "Without the excluded annotators, the answers no longer agree with the decision for",
             ),
             (
                 unsure,
-                "Refusals could have reversed the decision, had all of them preferred the other system, for",
+                "If all refusals had preferred the other system, the decision would be reversed for",
             ),
         )
         if rows.height

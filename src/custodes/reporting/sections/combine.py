@@ -124,7 +124,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
         id="combine-costs",
         title=f"Agreement by cost{of_aspect}",
         caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b on held-out outputs at each "
-        "budget. A metric costs 1 where the raters file has no costs. Band: interval.",
+        "budget. The cost of a metric is 1 if the raters file has no costs. Band: interval.",
         alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
         spec=spec_of(drawn.properties(width="container")),
         table="costs",

@@ -33,9 +33,8 @@ def _power(context: Context) -> list[Figure]:
 PLAN = Section(
     question="plan",
     title="Planning the next study",
-    text="Simulated from the posterior of this study: pairs of systems that differ as these do, with human ratings "
-    "alone "
-    "and the interim analyses of the previous section. “Correct” refers to the simulated truth.",
+    text="Simulated from the posterior of this study: pairs of systems with similar differences, "
+    "human ratings alone, and the interim analyses of the previous section. “Correct” refers to the simulated truth.",
     ask=_ask,
     figures=_power,
     build=lambda context: {

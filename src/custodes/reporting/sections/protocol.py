@@ -31,8 +31,8 @@ def check_not_stopped(context: Context) -> None:
     replay."""
     if sequential_notes(context.study.looks):
         raise InputError(
-            "the number of answers depended on the answers, so there is no fixed number to replay or to plan from; the"
-            " section Annotators shows the interim analyses."
+            "the number of answers depended on the answers, so a replay or plan with a fixed number is not "
+            "possible; the section Annotators shows the interim analyses."
         )
 
 

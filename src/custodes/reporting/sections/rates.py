@@ -104,8 +104,9 @@ RATES = Section(
     question="rates",
     title="Rates",
     finding="rates",
-    text="The corrected rate uses the human labels within each label of the judge, weighted by how often the judge "
-    "gives it. TPR and TNR say how often the judge recognises positive and negative outputs.",
+    text="The corrected rate averages the human labels within each label of the judge, weighted by "
+    "the frequency of that label. TPR and TNR are the rates at which the judge recognises positive and negative "
+    "outputs.",
     ask=_ask,
     figures=_figures,
     build=_build,

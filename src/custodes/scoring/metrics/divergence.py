@@ -23,7 +23,7 @@ def jensen_shannon(one: Counts, other: Counts) -> float:
     if not ours or not theirs:
         return float("nan")
     few, many = (one, other) if len(one) <= len(other) else (other, one)
-    shared = 0.0  # words of one text alone add half their probability, in total 1
+    shared = 0.0  # words that occur in one text only contribute half their probability; the maximum is 1
     for gram in few.keys() & many.keys():
         p, q = one[gram] / ours, other[gram] / theirs
         middle = (p + q) / 2

@@ -47,7 +47,7 @@ def _load_novelty(place: Place, *, n: int, tokenize: str) -> Scorer:
 LENGTH = Metric(
     name="length",
     gives="Number of words or characters of the output: a baseline for metrics.",
-    source="words are what spaces part",
+    source="words are separated by spaces",
     load=_load_length,
     traits=Traits(low=0.0),
     parameters={"unit": "words"},

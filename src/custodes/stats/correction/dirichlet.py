@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, legendre, require
 from custodes.stats.correction.estimator import Estimate
 
-_NODES = 32  # quadrature nodes; 256 would change no bound by more than 1e-8 standard deviations
+_NODES = 32  # quadrature nodes; with 256 points, no bound would change by more than 1e-8 standard deviations
 _TOLERANCE = 1e-8  # tolerance of bounds, in standard deviations; Newton's method is more accurate
-_EDGE = 1e-15  # probability left out at either end of the quadrature
+_EDGE = 1e-15  # probability omitted at either end of the quadrature
 _STEPS = 100
 
 

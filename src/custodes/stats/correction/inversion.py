@@ -57,7 +57,7 @@ def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
     """Tables (n, 15) as one draw (15, n, 1), with a flat row for a preference that annotators never gave."""
     cells = tables.astype(np.float64)
     rows = cells[:, :9].reshape(-1, 3, 3)
-    # so small that it only defines the channel, not the outcome
+    # so small that it only makes the channel defined and does not affect the outcome
     rows[rows.sum(axis=2) == 0] = 1e-300
     return cells.T[:, :, np.newaxis]
 
@@ -106,6 +106,6 @@ INVERSION = Estimator(
     label="Inversion",
     doc="Solves the metric's confusion matrix for the human outcome probabilities; wide intervals.",
     estimate=inverted,
-    # approximately the same margin, without the poles of the inversion
+    # approximately the same margin, without the singularities of the inversion
     point=poststratified_margin,
 )

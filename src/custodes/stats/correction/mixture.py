@@ -376,7 +376,7 @@ def tempered(
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
         error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
-        # an event without draws is not impossible
+        # an event in no draw may still be possible
         error = np.hypot(error, 1 / effective)
         estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
         if r_hat <= _MIXED and _settled(estimate, precision=np.array([precision]), gamma=gamma).all():

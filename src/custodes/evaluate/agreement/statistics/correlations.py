@@ -52,7 +52,7 @@ def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
 
 def _computed(level: str, kind: Kind) -> Callable[[Sample], Floats]:
     compute: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
-    return compute if level == "system" else of_outputs(compute)  # the file may give scores of systems
+    return compute if level == "system" else of_outputs(compute)  # the file may contain scores of whole systems
 
 
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
