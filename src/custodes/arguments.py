@@ -200,7 +200,7 @@ def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function check all its arguments against the types of its signature."""
+    """Decorator: check all arguments of a function against the types of its signature."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -220,7 +220,7 @@ SECRETS = ("key", "base_url")
 
 
 def _told(name: str, value: Any) -> str:
-    """An argument and its value in an error message."""
+    """An argument and its value, for an error message."""
     return f"{name} (not shown here)" if name in SECRETS else f"{name}={shown(value)}"
 
 
@@ -317,7 +317,7 @@ def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _progress(value: Any) -> Any:
-    """The callable, wrapped so that incorrect use is reported in one line."""
+    """The callable, wrapped so that errors of its use are reported in one line."""
     if value is silent or not callable(value):
         return value if callable(value) else None
 

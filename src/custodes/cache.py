@@ -107,7 +107,7 @@ class Cache:
         return None if mean is None else float(mean)
 
     def keep_scores(self, rows: Iterable[KeptScore]) -> None:
-        """Store scores, all or none; existing ones are kept."""
+        """Store all scores or none; existing scores are kept."""
         with self._transaction() as base:
             base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 

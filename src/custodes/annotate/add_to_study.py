@@ -41,8 +41,8 @@ def add(
     """Add systems or items to a study that is not being served; existing questions and their orders are unchanged.
 
     `texts` and `systems` as in `new`. `pairs`: pairs with a new system to compare (default: all). New items come after
-    the existing ones of a pair. Content that the study already has may be given again if it is equal. Raises InputError
-    for a different text of an existing output or item, and if nothing is new.
+    the existing ones of a pair. Existing content may be given again if it is unchanged. Raises InputError if an
+    existing output or item has a different text, or if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -84,9 +84,11 @@ def add(
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStudy:
-    """Content of a study file: its last plan, material with names of images, systems and pairs in the order of their
-    numbers, the items of each pair's units, items whose outputs are displayed as plain text against the plan, and
-    notes."""
+    """Content of a study file:
+
+    its latest plan, material with names of images, systems and pairs in the order of their numbers, the items of each
+    pair's units, items displayed as plain text although the plan says otherwise, and notes.
+    """
 
     plan: StudyPlan
     material: StudyMaterial
@@ -138,7 +140,10 @@ class StoredStudy:
         )
 
     def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
-        """Items and systems of both, stored ones first; and the new ones. InputError if they contradict each other."""
+        """All items and systems, stored ones first;
+
+        and the new ones among them. InputError if they contradict each other.
+        """
         stored = {item.label: item for item in self.material.items}
         for item in material.items:
             for name in ("source", "context", "images", "references") if item.label in stored else ():
@@ -228,7 +233,10 @@ FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 
 
 def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
-    """Number of analysed pairs, and the level for all `pairs`: each uses the share of its first analysis."""
+    """Number of analysed pairs, and the joint level for all `pairs`:
+
+    each pair keeps the level of its first analysis.
+    """
     shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
     return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
 

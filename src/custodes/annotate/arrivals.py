@@ -50,7 +50,8 @@ class Addresses:
 
 
 def network(address: str) -> str:
-    """The part of an address that counts: a whole IPv4 address, the first 64 bits of an IPv6 one; else unchanged.
+    """The part of an address that limits apply to: a whole IPv4 address, or the first 64 bits of an IPv6 address; other
+    text is unchanged.
 
     >>> network("2001:db8::1") == network("2001:db8::2"), network("::ffff:192.0.2.1")
     (True, '192.0.2.1')
@@ -89,8 +90,8 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     """The completion code of a finished visit (reasons as in `Done.why`): the fixed code of the plan, or its own
     `code`.
 
-    A visit that was declined before any work, or erased, gets no code. A visit that was left later gets one, and so
-    does a blocked one: the owner sees answers and status next to the code and decides about the payment.
+    A visit that was declined before any work, or erased, gets no code. A visit that ended later gets a code, also if it
+    was blocked: the owner decides about payment from the answers and status next to the code.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
@@ -102,7 +103,7 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
 
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
-    """The link back to the platform with a completion code, if there are both."""
+    """The link back to the platform with a completion code, if both exist."""
     return plan.people.return_url.replace("{code}", quote(code, safe="")) if code and plan.people.return_url else None
 
 
@@ -145,7 +146,7 @@ def join(
 
 
 def _is_over(log: EventLog, session: Session) -> bool:
-    """Whether its batch is complete, so that returning starts another visit."""
+    """Whether the visit's batch is complete, so that a return starts another visit."""
     return is_done(log, session) and session.worker.batches < log.state.plan.people.batches
 
 

@@ -88,21 +88,21 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
 
 
 def has_room(state: StudyState) -> bool:
-    """Whether one more second opinion keeps them within their planned proportion plus `BEYOND`."""
+    """Whether a further second opinion stays within the planned proportion plus `BEYOND`."""
     share = state.plan.people.overlap
     second = state.totals.second + state.assignments.asked_again + 1
     return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
 
 
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
-    """Whether an idle annotator may get one more control question: within their planned proportion plus `BEYOND`."""
+    """Whether a further control question for an idle annotator stays within the planned proportion plus `BEYOND`."""
     every, work = state.plan.people.gold_every, worker.work
     return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
 
 
 def cap(people: People, target: int, there: int | None) -> int:
-    """Most answers of one annotator to a pair with `target` answers in its analyses; `there` is the number of
-    annotators, if known, which raises the cap so that they can complete the study.
+    """Maximum number of answers of one annotator to a pair with `target` answers in its analyses; `there` is the number
+    of annotators, if known, which raises the cap so that they can complete the study.
 
     >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
     (2, 3, 10)
@@ -134,7 +134,10 @@ def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
 
 
 def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
-    """The first free position with an item that this annotator has not seen, else the first not answered before."""
+    """The first free position with an item that this annotator has not seen;
+
+    otherwise the first one that this annotator has not answered.
+    """
     other = None
     for unit in state.assignments.wanted(pair):
         if unit.item not in worker.seen:
@@ -176,8 +179,8 @@ def _side(state: StudyState, what: str, n: int) -> int:
 
 
 def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """An output of an item that this annotator has begun, except the last one; or of a new item; or one left by
-    others."""
+    """An output of an item that this annotator has begun (except the latest item), else of a new item, else one that
+    inactive annotators left."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
     for pair in state.assignments.open_pairs():
@@ -203,12 +206,12 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
 
 
 def _is_new(state: StudyState, item: int) -> bool:
-    """Whether one more annotator may begin it."""
+    """Whether a further annotator may begin the item."""
     return len(state.began.get(item, ())) < state.plan.people.per_item
 
 
 def _is_left(state: StudyState, item: int) -> bool:
-    """Whether all annotators who began it are inactive."""
+    """Whether all annotators who began the item are inactive."""
     return not any(
         not issued.expired
         for worker in state.began.get(item, ())

@@ -117,7 +117,7 @@ class Assignments:
         self._judged = len(self.engine.rulings)
 
     def is_settled(self, unit: Unit) -> bool:
-        """Whether the unit has its answers, or was refused."""
+        """Whether the unit has all its answers, or was refused."""
         return self.engine.is_settled(unit.pair, unit.place)
 
     def is_present(self, unit: Unit) -> bool:
@@ -125,15 +125,15 @@ class Assignments:
         return self.engine.in_present_look(unit.pair, unit.place)
 
     def lacks(self, unit: Unit) -> int:
-        """Number of further annotators whom the unit may be given to."""
+        """Number of further annotators who may get the unit."""
         return self.per_item - len(unit.votes) - len(unit.holders)
 
     def is_free(self, unit: Unit) -> bool:
-        """Whether one more annotator may answer it as a primary question."""
+        """Whether a further annotator may get the unit as a primary question."""
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is answering a unit, which is then not given to others if that suffices."""
+        """Record that an annotator is answering a unit; it is not given to others if it then has enough annotators."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -236,8 +236,10 @@ class Assignments:
                 self._lease(self.places[pair][place])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
-        """Count the answers of an annotator again where they are still needed; returns those that become second
-        opinions."""
+        """Count the answers of a readmitted annotator again where they are still needed;
+
+        returns those that become second opinions.
+        """
         lapsed, worker.lapsed = worker.lapsed, {}
         beside = []
         for unit_id, issued in lapsed.items():

@@ -77,10 +77,10 @@ def check(path: str | Path) -> StudyCheck:
 
     `problems`: severity (error, warning, info), rule, message with advice, and examples. Checked are: outputs that
     reveal their author; systems with formatting or truncation unlike others (sign tests over items at .05 for all pairs
-    jointly); interim analyses and budgets that cannot be reached, in general or with the present annotators; too few
-    annotators; a plan that decides nothing; annotators from an open link without control questions; payment below the
-    wage; consent without contact or payment; notes from the creation of the study; and for a running study the
-    comparisons that annotators could not judge, also in incomplete interim analyses (without revealing which system
+    jointly); interim analyses and budgets that cannot be reached, in general or with the current annotators; too few
+    annotators; a plan that cannot lead to a decision; annotators from an open link without control questions; payment
+    below the wage; consent without contact or payment; notes from the creation of the study; and for a running study
+    the comparisons that annotators could not judge, also in incomplete interim analyses (without revealing which system
     leads). Raises InputError for other files.
 
     >>> import polars as pl, tempfile
@@ -271,7 +271,7 @@ def people_problems(
     plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
     """Problems of recruitment and payment; `known`: kinds of the control questions; `seconds`: measured times; `links`:
-    number of annotators with personal links; `notes`: notes on present annotators."""
+    number of annotators with personal links; `notes`: notes on current annotators."""
     yield from (Problem("warning", note.rule, note.message) for note in notes)
     if 0 < links < FEWEST_PEOPLE and not any(note.rule == FEW_PEOPLE for note in notes):
         yield Problem(

@@ -26,7 +26,8 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """`ConcurrentAnnotation` for ratings: a pair is one system, nothing is decided, all positions are open.
+    """`ConcurrentAnnotation` for ratings: each pair is a single system, no decisions are made, and all positions are
+    open.
 
     If a `budget` of outputs is too small, it is shared evenly over systems, from the front of each order; allocations
     are never reduced, and systems and items added later share the rest. `target`: outputs allocated to each system,
@@ -64,8 +65,8 @@ class Quota:
         self._share()
 
     def _share(self) -> None:
-        """Allocate the rest of the budget evenly to all systems that need outputs, until none does or nothing
-        remains."""
+        """Allocate the rest of the budget evenly to all systems that need outputs, until all needs are met or the
+        budget is spent."""
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking = sizes - np.array(self._end, dtype=np.int64)
         left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))
@@ -83,7 +84,7 @@ class Quota:
         return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
 
     def lease(self, pair: int, place: int) -> None:
-        """Mark a position as being answered."""
+        """Mark that an annotator is answering a position."""
         self._places[pair][place] = LEASED
 
     def release(self, pair: int, place: int) -> None:
@@ -110,7 +111,10 @@ class Quota:
         self._see(pair)
 
     def impossible(self, pair: int, place: int) -> None:
-        """Record that an output cannot be rated: its allocation goes to the next in order, or to other systems."""
+        """Record that an output cannot be rated:
+
+        its allocation passes to the next output in order, or to other systems.
+        """
         self._places[pair][place] = IMPOSSIBLE
         if self._end[pair] < len(self._places[pair]):
             self._end[pair] += 1
@@ -120,7 +124,7 @@ class Quota:
             self._share()
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Reopen refused positions, whatever positions have `begun`; returns those reopened."""
+        """Reopen refused positions, regardless of which positions have `begun`; returns the reopened ones."""
         back = [place for place in places if self._places[pair][place] == IMPOSSIBLE]
         for place in back:
             self._places[pair][place] = FREE

@@ -47,7 +47,7 @@ def length(paces: Sequence[float], *, is_new: bool) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """`wall()` in seconds since the epoch, which may be set back; `steady()`, which is not."""
+    """`wall()` is the time in seconds since the epoch, which may be set back; `steady()` never goes back."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
@@ -106,7 +106,7 @@ class EventLog:
                     self.keep(issued, now)
 
     def put(self, *rows: Row) -> list[IssuedQuestion]:
-        """Write rows, and the interim analyses that they completed."""
+        """Write rows and the interim analyses that these rows complete."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         beside = self.state.put(rows)
         engine = self.state.assignments.asking
@@ -185,5 +185,5 @@ def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]],
 
 
 def _question(row: Row) -> tuple[str, int]:
-    """Key that is equal for judgments of one question only."""
+    """Key shared by the judgments of one question."""
     return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

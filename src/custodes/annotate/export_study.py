@@ -1,4 +1,4 @@
-"""Export of a study to files in open formats: a consistent state, complete or not at all."""
+"""Export of a consistent state of a study to files in open formats, completely or not at all."""
 
 from __future__ import annotations
 

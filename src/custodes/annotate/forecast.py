@@ -41,10 +41,10 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """Answers, time and cost to come, and cost so far.
+    """Expected further answers, time and cost, and the cost so far.
 
     `answers` used for decisions, `paid` answers of all kinds, `hours` at the rate of the last half hour (None without
-    answers in it, or if the study cannot finish; `stuck` gives the reason: all present `people` have reached their
+    answers in it, or if the study cannot finish; `stuck` gives the reason: all current `people` have reached their
     maximum, or `nobody` has answered for a day), `spent` and `cost` to come including the platform's fee, `wage` per
     hour (None with too few timed answers) and whether it `is_low`: below that of the plan.
     """
@@ -114,7 +114,10 @@ class _Open(NamedTuple):
 
     @classmethod
     def of(cls, pair: PairNow, ending: Ending) -> _Open:
-        """An open pair; if its items end before the plan's last interim analysis, the current one shows where."""
+        """An open pair;
+
+        if it has too few items for the plan's last interim analysis, the current one ends at the last item.
+        """
         looks = ending.looks[: pair.looks]
         if pair.looks_done == len(looks) - 1:
             looks = (*looks[:-1], min(looks[-1], pair.wanted))
@@ -177,8 +180,8 @@ def people_only(outcomes: NDArray[np.integer]) -> Counts:
 
 
 def _all_of(now: Snapshot, deciding: Floats) -> Floats:
-    """Paid answers of all kinds, given the number used for decisions (DRAWS,): with second opinions and control
-    questions according to the policy, and refusals at the present rate.
+    """Paid answers of all kinds, given the number used for decisions (DRAWS,): these plus second opinions and control
+    questions according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown: it is drawn uniformly between none and the
     maximum.
@@ -210,7 +213,7 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
 
 
 def _known_share(now: Snapshot, more: int) -> float:
-    """Proportion of control questions in a batch: `more` of them with gold for a new annotator."""
+    """Proportion of control questions in a batch: for a new annotator with gold questions, `more` of them are added."""
     people = now.plan.people
     gold = round(people.batch / people.gold_every) if people.gold_every and "gold" in now.known else 0
     number = gold + more * (gold > 0) + people.attention * ("attention" in now.known)

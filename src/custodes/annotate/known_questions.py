@@ -29,8 +29,11 @@ MOST_CHECKS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A control question: `expected` for the first output (1, 0, -1), or a rating. `asked`: the comparison of the study
-    that it uses, which is not asked as a real question."""
+    """A control question:
+
+    `expected` for the first output (1, 0, -1), or a rating. `asked`: the comparison of the study that it uses, which is
+    not a real question then.
+    """
 
     kind: Kind
     context: Item
@@ -151,7 +154,7 @@ def _output(item: str, system: str, material: StudyMaterial, where: str) -> Syst
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """Attention checks from the study's own texts: an output next to a text that states the answer to give.
 
-    Items, systems and sides are drawn with the plan's seed. As many as one annotator can get, at most 40.
+    Items, systems and sides are drawn with the plan's seed. As many checks as one annotator can get, at most 40.
     """
     people = plan.people
     number_of_checks = min(people.attention * people.batches, MOST_CHECKS) if people.attention else 0

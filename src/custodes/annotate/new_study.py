@@ -66,8 +66,8 @@ def new(
     pairs of systems, as 'A:B' (default: all). `gold`: control questions, a table or its path (columns expected, and
     item, system_a, system_b, or text_a, text_b, context; kind, why); attention checks are created from the texts unless
     the table has some. `metric` names a metric with scores of the same outputs, for estimators that use one.
-    Comparisons of identical outputs are not asked, and counted; all notes are stored in the file (see `check`). Raises
-    InputError for texts without questions, OptionError for an invalid plan, and then creates no file.
+    Comparisons of identical outputs are excluded and counted in a note; all notes are stored in the file (see `check`).
+    Raises InputError for texts that give no question, OptionError for an invalid plan; no file is created then.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -130,7 +130,7 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
 
 
 def _check_metric(plan: StudyPlan, metric: str) -> None:
-    """Raise for a metric that would not be used."""
+    """Raise OptionError for a metric that would have no effect."""
     estimator = plan.stopping.estimator
     if plan.question.mode == "rate":
         raise OptionError(f"metric={metric!r} has no effect: annotators rate outputs, and no pair is decided")
@@ -168,8 +168,10 @@ def _orders(
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """(pairs, items): whether a comparison can be asked; with the numbers of comparisons of identical outputs and of
-    empty outputs."""
+    """(pairs, items):
+
+    whether a comparison is possible; and the numbers of comparisons of identical outputs and of empty outputs.
+    """
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}
     seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal for outputs that are displayed equally
@@ -187,8 +189,10 @@ def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.
 
 
 def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
-    """The order of a pair, or of its items, that was added later: with another seed, so that earlier ones are
-    unchanged."""
+    """The random order of a pair, or of items, added later;
+
+    it uses another seed, so that earlier orders are unchanged.
+    """
     words = hashlib.sha256("\0".join(names).encode()).digest()
     rng = np.random.default_rng([seed, *np.frombuffer(words, dtype=np.uint32).tolist()])
     order = annotation_order(available[np.newaxis], clusters, rng)
@@ -293,7 +297,7 @@ SELECT max(n) FROM (
 
 
 def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:
-    """Add events: items whose outputs are displayed as plain text against the plan, and notes, which `check` shows."""
+    """Add events: items displayed as plain text although the plan says otherwise, and notes for `check`."""
     items = sorted(plain)
     events: list[tuple[str, object]] = [("plain", items)] if items else []
     events += [("note", asdict(note)) for note in notes]

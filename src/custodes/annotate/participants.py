@@ -14,8 +14,9 @@ NOBODY: frozenset[int] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class Annotator:
-    """An annotator. `seen` items; `had` units, with their outcome; `refused`: units that could not be judged; `load`:
-    primary answers, refusals and open questions by pair; `lapsed`: answers that an exclusion freed."""
+    """An annotator. `seen` items; `had`: units that the annotator got, with their outcome; `refused`: units that could
+    not be judged; `load`: primary answers, refusals and open questions by pair; `lapsed`: answers that an exclusion
+    freed."""
 
     id: int
     label: str
@@ -87,7 +88,7 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether actions of the visit are ignored: the annotator left, or was erased."""
+        """Whether actions of the visit are ignored, because the annotator left or was erased."""
         return self.declined or self.worker.forgotten
 
 

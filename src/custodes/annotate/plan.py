@@ -27,7 +27,7 @@ IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What annotators are asked of two outputs (`compare`) or of one (`rate`)."""
+    """The question on two outputs (`compare`) or on one output (`rate`)."""
 
     text: Annotated[
         str,
@@ -58,7 +58,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What annotators read, and how outputs are shown."""
+    """Texts for annotators, and the display of outputs."""
 
     title: Annotated[str, Meta(description="title of the pages")] = ""
     instructions: Annotated[

@@ -1,4 +1,5 @@
-"""Quality status of an annotator: ok, watch or blocked, with reasons, independent of the answers that count.
+"""Quality status of an annotator: ok, watch or blocked, with reasons that do not depend on the answers to real
+questions.
 
 Only control questions (gold, attention) block an annotator, by a sequential test of the accuracies .85 against .45. All
 other criteria are flags for the owner.
@@ -65,7 +66,8 @@ def standing(
 
 
 def _is_one_sided(first: int, decided: int, people: int) -> bool:
-    """Whether more than 95 % are of one side, significantly over all annotators of the study (two-sided)."""
+    """Whether more than 95 % of choices are of one side, significantly after adjustment for all annotators of the study
+    (two-sided)."""
     most = max(first, decided - first)
     if most <= SIDE * decided:
         return False

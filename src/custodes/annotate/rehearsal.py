@@ -101,8 +101,8 @@ def rehearse(
     losses) by which careful annotators prefer each system to the next. `careless` annotators answer at random and
     `sided` ones choose the first output, both four times as fast; `leaving`: probability of leaving after an answer;
     `seconds`: median time of an answer; `reliability`: correlation of a careful annotator's impression with true
-    quality. `plans`: other plans to compare, by name, with the same items and orders. The study itself is only read,
-    without its answers. Raises `InputError` for other files, `OptionError` for impossible arguments.
+    quality. `plans`: other plans to compare, by name, with the same items and orders. The study itself is not changed,
+    and its answers are not used. Raises `InputError` for other files, `OptionError` for impossible arguments.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")

@@ -1,5 +1,7 @@
-"""Convert all texts of a study to safe HTML, in processes with a time limit, with the same format for both outputs of
-an item."""
+"""Convert all texts of a study to safe HTML, in processes with a time limit;
+
+all outputs of an item have the same format.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,8 @@ class Rendered:
 
 
 def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] = (), progress: Progress) -> Rendered:
-    """Render all texts as displayed; if one output of an item must be plain text, all are, since annotators also judge
-    the format.
+    """Render all texts as displayed. If one output of an item must be plain text, all its outputs are, since annotators
+    also judge the format.
 
     `questions` are control questions, of which context and both outputs are rendered; `refused` are the items whose
     outputs are plain text.
@@ -85,7 +87,7 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
 
 
 def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
-    """HTML of texts that are displayed together; all plain text if one must be."""
+    """HTML of texts that are displayed together; all are plain text if one of them must be."""
     is_plain = is_plain or any(results[text].why for text in texts)
     return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
 

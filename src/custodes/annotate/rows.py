@@ -35,7 +35,7 @@ class SessionRow(NamedTuple):
 
 
 class AssignmentRow(NamedTuple):
-    """A question was given out."""
+    """A question was assigned to an annotator."""
 
     assignment: int
     session: int

@@ -153,7 +153,7 @@ def _markdown(with_math: bool) -> MarkdownIt:
     from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
     class Parser(MarkdownIt):
-        """Addresses unchanged: they are displayed as text, and never followed."""
+        """Leaves addresses unchanged: they are displayed as text and never followed."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802
             return True
@@ -276,7 +276,7 @@ def mathml(formula: str, *, display: bool) -> str:
 
 
 def highlighted(code: str, language: str) -> str:
-    """HTML of code with highlighting if Pygments supports the language; else unchanged.
+    """Code as HTML, with highlighting if Pygments supports the language.
 
     >>> highlighted("x = 1\\n", "python")
     '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>\\n'
@@ -302,7 +302,7 @@ class TextRequest(msgspec.Struct):
 
 
 class TextResult(msgspec.Struct):
-    """The HTML of a text, or the reason for none: unlike (other words would be visible), failed."""
+    """The HTML of a text, or the reason why there is none: `unlike` (the visible words would differ) or `failed`."""
 
     html: str = ""
     why: str = ""
@@ -328,6 +328,6 @@ def main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """Kill this process after this much CPU time; no effect on systems without such timers."""
+    """End this process after this CPU time; no effect on systems without such timers."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it

@@ -42,7 +42,7 @@ class ServedSite:
     """Studies being served.
 
     `url`: address for annotators; `owner`: sign-in link of the owner's page, which works once; `services`: by name of
-    the study in addresses; `moved`: former addresses of studies whose links start with these.
+    the study in addresses; `moved`: former addresses with which links of some studies start.
     """
 
     url: str
@@ -342,7 +342,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
             super().connection_lost(exc)
 
         def _is_idle(self) -> bool:
-            """Whether it has no request in progress."""
+            """Whether the connection has no request in progress."""
             return self.cycle is None or self.cycle.response_complete
 
         def _start(self) -> None:

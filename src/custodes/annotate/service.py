@@ -1,6 +1,6 @@
 """The service of a study: operations of annotators and of the owner.
 
-All operations run in one thread, one after the other; the result of a future is on disk.
+All operations run in one thread, one after the other; when a future is done, its changes are on disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTROLS: Mapping[str, str] = {"pause": "paused", "resume": "resumed", "stop": "
 
 
 def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
-    """Run a method in the writer thread: its future is done when everything that it wrote is on disk."""
+    """Run a method in the writer thread; its future is done when all changes are on disk."""
 
     @wraps(method)
     def submit(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -93,7 +93,7 @@ class Service:
 
     @property
     def failing(self) -> str:
-        """Why answers cannot be written, according to the last operation; '' if they can."""
+        """The reason why answers cannot be written, according to the last operation; '' if they can."""
         return self._writer.failing
 
     # --- annotators
@@ -107,14 +107,15 @@ class Service:
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
         """A token for a worker who arrives by the open link; None if a limit is reached.
 
-        The same `external_id` returns to its open visit; '' is a new worker. Per network address (for IPv6 its /64), at
-        most `NEW` new workers arrive in an hour, and `AGAIN` returning ones; addresses are not stored.
+        A worker with the same `external_id` continues the open visit; with '' it is a new worker. Per network address
+        (for IPv6 its /64), at most `NEW` new workers arrive in an hour, and `AGAIN` returning ones; addresses are not
+        stored.
         """
         return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 
     @committed
     def view(self, token: str) -> View | None:
-        """The current page of a visit; None for an unknown token. An open question stays the same."""
+        """The current page of a visit; None for an unknown token. An open question is shown again."""
         session = self._session(token)
         return None if session is None else view_of(self._log, session)
 
@@ -155,19 +156,21 @@ class Service:
 
     @committed
     def address(self) -> str:
-        """Beginning of links: where the study was last served, or the address of the last invitation; or ''."""
+        """Base address of links: the last address of the server or of an invitation; '' without one."""
         return self._log.state.address
 
     @committed
     def set_address(self, url: str) -> None:
-        """Set the beginning of links from now on."""
+        """Set the base address of links."""
         if url != self._log.state.address:
             self._log.event("address", url=url)
 
     @committed
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
-        """Give an annotator no more questions, and exclude the answers from future interim analyses; completed ones
-        stay."""
+        """End the questions of an annotator, and exclude the answers from future interim analyses;
+
+        completed analyses do not change.
+        """
         annotator = self._worker(worker)
         if not annotator.excluded:
             visits.exclude(self._log, annotator, by=by, reason=reason)
@@ -192,7 +195,10 @@ class Service:
 
     @committed
     def replan(self, plan: StudyPlan) -> None:
-        """Change what may change during annotation: texts, payment, limits of annotators, and a larger budget."""
+        """Change the settings that may change during annotation:
+
+        texts, payment, limits of annotators, and a larger budget.
+        """
         old = self.plan
         check_plan(plan)
         now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
@@ -227,7 +233,7 @@ class Service:
 
     @committed
     def _take_in(self) -> None:
-        """Start questions on systems and items that were added to the file since it was last open."""
+        """Begin to ask questions on systems and items that were added to the file since it was last open."""
         (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
         (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
         if (pairs, units) != self._log.state.added:

@@ -31,8 +31,8 @@ FINISHED = "finished"
 class Reach:
     """Whether current interim analyses can be completed.
 
-    Of the missing answers, `free` are not being answered, and `short` of these cannot be given by any present
-    annotator. `able`: annotators who may give some; `idle`: number of others who could answer but have reached their
+    Of the missing answers, `free` are unassigned, and `short` of these cannot be given by any current annotator.
+    `able`: annotators who may give some of them; `idle`: number of others who could answer but have reached their
     maximum.
     """
 
@@ -48,7 +48,7 @@ class Reach:
 
 
 def reach_of(state: StudyState) -> Reach:
-    """Whether the present annotators can complete the current interim analyses."""
+    """Whether the current annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
     assignments, plan, people_there = state.assignments, state.plan.people, assignment_policy.there(state)
@@ -175,11 +175,11 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The present status of a study.
+    """The current status of a study.
 
     `state` is open, paused, stopped, or finished if no pair is open; `failing`: why answers cannot be written, '' if
     they can; `recent`: primary answers of the last 30 minutes of work, `paid`: paid answers of all kinds, `last_answer`
-    in seconds since the epoch; `reach`: whether the present annotators can complete the current interim analyses.
+    in seconds since the epoch; `reach`: whether the current annotators can complete the interim analyses.
     """
 
     plan: StudyPlan
@@ -227,7 +227,7 @@ class Snapshot:
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
-    """How a study stands after it was served, and the command to run next."""
+    """Status lines of a study after the server has stopped, and the command to run next."""
     name, people = path.stem, sum(person.answers > 0 for person in now.people)
     pairs = [pair for pair in now.pairs if pair.second]
     closed = sum(not pair.is_open for pair in now.pairs)
@@ -252,7 +252,7 @@ UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     """Decisions of completed interim analyses, and only the number of answers since then.
 
-    `failing`: why nothing can be written, '' if it can.
+    `failing`: the reason why nothing can be written, or ''.
     """
     state, totals = log.state, log.state.totals
     typical, people = _typical(state), people_of(log)
@@ -288,7 +288,7 @@ def state_name(state: StudyState) -> str:
 
 
 def _excluded(state: StudyState) -> tuple[int, int]:
-    """Votes of excluded annotators, which completed looks keep, and how many annotators have any."""
+    """Number of votes of excluded annotators in completed interim analyses, and number of these annotators."""
     votes = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
     return sum(votes), len(votes)
 

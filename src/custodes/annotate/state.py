@@ -41,7 +41,7 @@ class Totals:
 
 
 class StudyState:
-    """The state of a study. `base`: its file, for constant content."""
+    """The state of a study. `base`: the study file, from which constant content is read."""
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self.base = base

@@ -196,8 +196,10 @@ WAIT = 5.0
 
 
 class StudyBusy(CustodesError):  # noqa: N818  said of the study
-    """The study file cannot be written now (a full disk, another program); nothing is lost, and it can be tried
-    again."""
+    """The study file cannot be written now (a full disk, another program);
+
+    nothing is lost, and the operation can be repeated.
+    """
 
 
 def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:

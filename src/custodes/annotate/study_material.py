@@ -111,7 +111,7 @@ class StudyMaterial:
         return above + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
-        """The material with new names of images: those under which they are served."""
+        """The material with images renamed to the names under which they are served."""
         return replace(
             self,
             items=tuple(replace(entry, images=_named(entry.images, names)) for entry in self.items),
@@ -258,7 +258,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
 
 
 def _saved(image: Image, name: str, *, moves: bool) -> bytes:
-    """The pixels as a file, upright, without metadata: place, camera, comments."""
+    """The pixels as an image file, upright, without metadata such as place, camera and comments."""
     image.load()
     info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
     image.info = info
@@ -279,8 +279,8 @@ def metric_signs(
 ) -> tuple[str, Signs]:
     """The name of the metric that a pattern selects, and its preferences (pairs, items): 1, 0, -1 or `ABSENT`.
 
-    Scores that differ by rounding error tie. OptionError if the pattern selects none or several, InputError if the
-    metric has no scores of these outputs.
+    Scores that differ only by rounding error are ties. OptionError if the pattern selects none or several, InputError
+    if the metric has no scores of these outputs.
     """
     aspects = study.aspects
     chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)

@@ -88,11 +88,11 @@ class Status(Result):
 
 @checked
 def status(path: str | Path) -> Status:
-    """Status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and still to
-    come.
+    """Status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and expected
+    further cost.
 
-    Notes state if the present annotators cannot complete the study, and if decisions are based on few annotators. The
-    study may be served meanwhile: a copy is read. Raises `InputError` for other files.
+    Notes state whether the current annotators cannot complete the study, and whether decisions are based on few
+    annotators. The study may be served meanwhile: a copy is read. Raises `InputError` for other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -114,7 +114,7 @@ def status(path: str | Path) -> Status:
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """The present status of a study, from a copy, as it may be served meanwhile."""
+    """The current status of a study, read from a copy, as it may be served meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy = study_file.copy(path, Path(folder, "study.db"))
         with closing(Service.open(copy, threaded=False, durable=False)) as service:

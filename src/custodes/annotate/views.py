@@ -42,7 +42,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """The consent page; `digest` is that of its text."""
+    """The consent page; `digest` identifies the text."""
 
     digest: str
 
@@ -56,7 +56,7 @@ class Instructions:
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """A batch is complete, and there are more."""
+    """A batch is complete, and further batches follow."""
 
     batches: int
     answers: int
@@ -64,7 +64,7 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """There is no free question now, but others may return some; reload after some seconds."""
+    """There is no free question now, but others may leave some unanswered; the page reloads after some seconds."""
 
     seconds: int
 
@@ -99,7 +99,7 @@ class Agree:
 
 @dataclass(frozen=True, kw_only=True)
 class Decline:
-    """No consent, or leaving."""
+    """The annotator refused consent, or left."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,7 +121,7 @@ def _begin_batch(log: EventLog, session: Session) -> None:
 
 
 def is_done(log: EventLog, session: Session) -> bool:
-    """Whether a batch of a visit is answered, and no other has begun."""
+    """Whether a batch of a visit is complete, and no other has begun."""
     return session.batch > 0 and session.number >= log.state.plan.people.batch and not session.open
 
 
@@ -193,7 +193,10 @@ def _without_question(log: EventLog, session: Session) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
-    """Whether others have an open question of any kind; after a control question they continue with the analysis."""
+    """Whether other annotators have an open question of any kind;
+
+    after a control question they continue with questions of the analysis.
+    """
     return any(
         not issued.expired and not other.worker.excluded
         for other in log.state.sessions.values()
@@ -212,7 +215,7 @@ def _patience(log: EventLog, worker: Annotator) -> float:
 
 
 def _done(log: EventLog, session: Session, why: str) -> Done:
-    """The end of a visit, with a code that is drawn once."""
+    """The end of a visit, with a completion code that is drawn once."""
     if why not in session.codes and why != "declined":
         log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
     return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)

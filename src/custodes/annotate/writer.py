@@ -43,13 +43,13 @@ class Writer:
 
     @property
     def failing(self) -> str:
-        """Why nothing can be written, according to the last operation; '' if it can."""
+        """The reason why nothing can be written, according to the last operation; '' if it can."""
         if self._problem is None:
             return ""
         return "No space left" if self._problem.sqlite_errorcode == sqlite3.SQLITE_FULL else str(self._problem)
 
     def do(self, act: Callable[[], T]) -> Future[T]:
-        """Run an operation soon; the result is available when it is on disk. An operation that fails with
+        """Queue an operation; the result is available when its changes are on disk. An operation that fails with
         `CustodesError` has changed nothing.
 
         Fails with `StudyBusy` if the file could not be written.
@@ -130,7 +130,10 @@ class Writer:
                 future.set_exception(refused)
 
     def _still(self) -> sqlite3.Error | None:
-        """Why nothing can be written yet, or None: tested by allocating space and rewriting a constant value."""
+        """The reason why nothing can be written yet, or None;
+
+        tested by allocating space and rewriting a constant value.
+        """
         try:
             with whole(self._base):
                 self._base.execute("SAVEPOINT room")
@@ -143,7 +146,10 @@ class Writer:
         return None
 
     def _read(self, jobs: Sequence[Job], why: sqlite3.Error) -> None:
-        """Run operations in read-only mode. Those that write fail at their first row, before the state is changed."""
+        """Run operations in read-only mode.
+
+        Operations that write fail at their first row, before the state is changed.
+        """
         self._base.execute("PRAGMA query_only = ON")
         for future, act in jobs:
             try:

@@ -34,10 +34,10 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
     frame : polars.DataFrame
         Rows of the table.
     name : str
-        Name of the table, for the comment above each part.
+        Name of the table, for the comment above each `tabular`.
     estimates : sequence of str, default ()
-        The columns of estimates; the significance letters are about the first one. Empty: the first essential columns
-        with an interval, else the first essential numbers.
+        The columns of estimates; the significance letters are about the first one. If empty, these are the first
+        essential columns with an interval, or else the first essential numbers.
 
     Returns
     -------

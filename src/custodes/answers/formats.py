@@ -105,7 +105,7 @@ def page(title: str, body: str) -> str:
 
 
 def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
-    """The rows with every cell converted to plain text, and the best ones bold."""
+    """The rows with every cell as plain text, and the best values in bold."""
     for i, row in enumerate(view.rows):
         yield tuple(
             bold.format(plain(cell)) if (i, place) in view.best else plain(cell) for place, cell in enumerate(row)

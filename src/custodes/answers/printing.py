@@ -27,7 +27,7 @@ class Screen(Console):
     """Standard output that leaves broken pipes to `quiet_pipe`; Rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Called after a write to a broken pipe."""
+        """Does nothing; called after a write to a broken pipe."""
         raise
 
 

@@ -79,7 +79,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
 
 
 def _unknown(name: str, signature: inspect.Signature) -> str:
-    """Message on an argument that a function does not have, with the correct form."""
+    """Error message for an unknown argument, with the correct form."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
             instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
@@ -107,7 +107,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function that returns a result a question: documented, and its result has a provenance.
+    """Turn a function that returns a result into a question: document it, and add a provenance to its result.
 
     `rng` is passed to the function as the recorded seed, or as the caller's generator. The first argument is the data:
     a study, counts, or nothing.

@@ -27,7 +27,10 @@ from custodes.errors import CustodesError, OptionError, listed, shown, suggestio
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result was computed: printed as one line, and sufficient to repeat it. `counted`: how counts were made."""
+    """How a result was computed:
+
+    printed as one line, and sufficient to repeat it. `counted`: the options of counting, for counts.
+    """
 
     question: str
     study: str
@@ -69,7 +72,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
-    """Make a class with declared tables a result: frozen, with keyword fields."""
+    """Turn a class with declared tables into a result: frozen, with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
     tables = {each.name: each.metadata[TABLE] for each in fields(frozen_class) if TABLE in each.metadata}  # type: ignore[arg-type]
     frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
@@ -250,7 +253,7 @@ class Result:
 
         A notebook displays it as SVG, without a network connection.
 
-        Raises `OptionError` if the result has no chart, or its chart no such option.
+        Raises `OptionError` if the result has no chart, or if its chart has no such option.
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")

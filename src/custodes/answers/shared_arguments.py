@@ -34,9 +34,10 @@ class Selection(TypedDict, total=False):
 class Setting(Selection, total=False):
     """The arguments of questions on preferences: a `Selection`, and the rules that turn scores into preferences.
 
-    aggregate: several annotators are combined by 'mean' (of score differences) or 'vote'. human_ties: human scores tie
-    up to this difference (default: exactly). ties: metric scores tie 'exact', up to a number, or 'calibrated'. orders:
-    verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    aggregate: several annotators are combined by 'mean' (of score differences) or 'vote'. human_ties: largest
+    difference of human scores that is a tie (default: 0). ties: rule for ties of metric scores: 'exact', a largest
+    difference, or 'calibrated'. orders: how verdicts in both presentation orders are merged: 'mean', 'consistent' or
+    'first'.
     """
 
     aggregate: Aggregate

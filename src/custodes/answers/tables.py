@@ -55,8 +55,8 @@ class Column:
     """One column, or three: with `interval` its bounds follow (`x_low`, `x_high`), with `sd` its standard deviation
     over replications (`x_sd`).
 
-    `label`: its heading on pages. `unit`: unit of its numbers. `essential`: displayed by default. `best`: which end is
-    better, if any.
+    `label`: its heading on pages. `unit`: unit of its numbers. `essential`: displayed by default. `best`: whether high
+    or low values are better, if either.
     """
 
     name: str
@@ -167,7 +167,7 @@ class View:
 class Table:
     """A declared table.
 
-    `by` is the first column of labels of every row ('' for none, None: that of the result); `essential` tables are
+    `by` is the first column of labels ('': none; None: that of the result); `essential` tables are
     displayed by default; rows are sorted by `order`, the highest first; `rows` selects the most relevant rows from the
     whole result; `compact` names the estimates of the compact form; `view` is an alternative display.
     """
@@ -183,7 +183,7 @@ class Table:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """Column name to Polars type."""
+        """Polars type of each column, by name."""
         first = {self.by: pl.String} if self.by else {}
         return first | {name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names}
 

@@ -57,7 +57,7 @@ def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFra
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
-    """Decimals of all numbers of a column, at least `least` if it has no intervals."""
+    """Number of decimals for a column; at least `least` if it has no intervals."""
     if column.kind == "p" or not column.is_number:
         return 0
     has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
@@ -89,7 +89,7 @@ def marked(row: Mapping[str, Any], column: Column) -> bool:
 
 
 def number(value: float | None, *, digits: int) -> str:
-    """A number in fixed notation if readable.
+    """A number, in fixed notation if that is readable.
 
     >>> number(0.1234, digits=2), number(3.0, digits=0), number(2e7, digits=0), number(None, digits=2)
     ('0.12', '3', '2e+07', '–')
@@ -102,14 +102,14 @@ def number(value: float | None, *, digits: int) -> str:
 def _is_shown(column: Column, values: pl.Series) -> bool:
     """Whether a view of essential columns displays this column.
 
-    Undefined labels, intervals and values with a better end are displayed, to show that they are undefined.
+    Labels, intervals and values with a `best` direction are displayed even if all are undefined.
     """
     reported = not column.is_number or column.interval or bool(column.best)
     return column.essential and (reported or bool(values.count()))
 
 
 def _best(rows: pl.DataFrame, columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
-    """Positions of the best value of each column that has a better end."""
+    """Positions of the best value of each column with a `best` direction."""
     for place, column in enumerate(columns):
         if column.best and rows.height > 1 and rows[column.name].count():
             values = rows[column.name]

@@ -53,8 +53,8 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
     """Number of decimals of all numbers of a column.
 
     Two significant digits of the narrowest interval, but at most one digit more than the median interval needs, and at
-    least `least` (1 where a number is at least 10, 0 where one is at least 1000). Whole numbers have none. One more
-    where a bound that excludes 0 would read as 0.
+    least `least` (1 if a number is at least 10, 0 if one is at least 1000). Whole numbers have none. One more decimal
+    if a bound that excludes 0 would be displayed as 0.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _behind(size: float, least: int) -> int:
 
 
 def number(value: float | None, *, digits: int = 2) -> str:
-    """A decimal with a true minus sign; a dash where undefined; see `decimal`.
+    """A number with a true minus sign, or a dash if undefined; see `decimal`.
 
     >>> number(-0.126), number(0.0004), number(None)
     ('−0.13', '0.00040', '–')
@@ -165,7 +165,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text for pages with line breaks: none within a percentage, an interval or a p-value.
+    """A text for pages, with non-breaking spaces in percentages, intervals and p-values.
 
     >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
     True

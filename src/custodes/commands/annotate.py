@@ -160,7 +160,7 @@ def rehearse(
     seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Simulate the annotation study: answers, hours, cost, and right and wrong decisions.
+    """Simulate the annotation study: answers, hours, cost, and correct and wrong decisions.
 
     Example: `custodes annotate rehearse study.db --people 10 --margins 0,0.1,0.3`
     """

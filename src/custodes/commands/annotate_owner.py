@@ -48,7 +48,7 @@ def invite(
 ) -> None:
     """Create one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
 
-    While a study is served, its owner's page makes them.
+    While a study is being served, create links on its owner's page.
 
     Example: `custodes annotate invite study.db --people 10 -o links.csv`
     """
@@ -79,7 +79,7 @@ def invite(
 
 
 def status(study: Study, *, output: Output = OUTPUT) -> None:
-    """Progress of a study: pairs, annotators, money spent and forecast. Works while it is served.
+    """Progress of a study: pairs, annotators, money spent and forecast. Works while the study is being served.
 
     Example: `custodes annotate status study.db --format json`
     """

@@ -1,4 +1,4 @@
-"""Keys of a plan as command-line options, with one declaration in the plan."""
+"""Keys of a plan as command-line options, derived from the declaration of the plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
-    """The plan of a file, or the default plan, with the values of the options."""
+    """The plan from a file, or the default plan, with values replaced by options."""
     plan = StudyPlan() if path is None else read_plan(path)
     changes: dict[str, dict[str, Any]] = {}
     for section, keys in KEYS.items():

@@ -72,7 +72,7 @@ def key_of(variable: str | None) -> str | None:
 
 
 def asked_for(plan: JudgingPlan, cache: Cache) -> list[Request]:
-    """All requests: the first ones, and the second ones after replies without an answer."""
+    """All requests: the first ones, and second ones after replies without an answer."""
     replies, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
@@ -121,7 +121,7 @@ def dollars(amount: float) -> str:
 
 
 def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: cost.Price | None) -> None:
-    """Raise an error for many requests without permission or a cost limit."""
+    """Raise an error for many requests without `--yes` or a cost limit."""
     if len(waiting) <= MANY or allowed:
         return
     left = cost.estimate(waiting, price=price, answer=cost.answer_tokens(judge))

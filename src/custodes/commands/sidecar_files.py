@@ -50,7 +50,7 @@ class OutputFiles:
 
     @property
     def follows(self) -> str:
-        """Effect of running the same command again after an interruption."""
+        """Effect of repeating the command after an interruption."""
         return f"answers are kept in {self.cache}; the same command resumes" if self.cache else NOTHING_KEPT
 
     def check(self, read: Iterable[str | Path], *written: Path) -> None:
@@ -82,8 +82,8 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
-    """Path of the raters table of an output; None if reading the output without it, or with an existing one beside it,
-    gives the same raters.
+    """Path of the raters table of an output; None if the raters are the same without it, or with an existing table in
+    the folder.
     """
     inferred, sidecars, place = (
         Raters.infer(raters.kind),
@@ -108,7 +108,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
 
 
 def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
-    """Print a note on raters with lower is better, if readers of their scores cannot know it."""
+    """Print a note on raters for which lower is better, if no raters table is written."""
     lower = raters.filter(~pl.col("higher_is_better"))["rater"]
     if lower.len():
         tell(f"note: lower is better: {listed(lower)}; {why}")

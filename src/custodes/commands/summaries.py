@@ -23,7 +23,7 @@ FEWEST_ITEMS = 10
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """Summary lines of a new file; none if it cannot be read without others."""
+    """Summary lines of a new file; none if it cannot be read without other files."""
     with suppress(CustodesError):
         study = read(file)
         rows = [*_labels(study), *_means(study), *_win_rates(study)]

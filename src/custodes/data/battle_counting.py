@@ -48,12 +48,13 @@ def count_battles(
     -----
     `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
     or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
-    (ab, ba) and `repeat`. Verdicts have the words that `read` accepts, except those for the displayed position. Only a
-    row for each pair, rater, order and word leaves the engine.
+    (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except those for the displayed position. Only
+    a row for each pair, rater, order and word leaves the engine.
 
     `human` are the annotators (default: those whose `kind` is human; without a column of raters all verdicts are of one
-    annotator), who vote; `metrics` the others (default: all). For a rater without verdicts on the `aspect`, those
-    without an aspect are used. `orders` merges several verdicts of a rater on one comparison as `leaderboard` does.
+    annotator), who vote; `metrics` are the other raters to count (default: all). For a rater without verdicts on the
+    `aspect`, those without an aspect are used. `orders` merges several verdicts of a rater on one comparison as
+    `leaderboard` does.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def _people(
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
-    """The rows to count: those of the aspect, or those without an aspect for a metric that has none of it."""
+    """The rows to count: those of the aspect; for a metric without any, its rows without an aspect."""
     specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
     table = pl.DataFrame(
@@ -159,7 +160,7 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
 
 
 def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Signs with their numbers (`n`) as wins, ties and losses."""
+    """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     keys = ("rater", "system_a", "system_b", "order")
     cells = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
     return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())

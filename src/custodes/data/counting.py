@@ -157,7 +157,7 @@ def count_pairs(
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """Settings of the counting: raters, the aspect and threshold of each, and raters whose scores are negated."""
+    """Settings of counting: raters, their aspects and thresholds, and the raters whose scores are negated."""
 
     people: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -167,7 +167,7 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """See `counted_jointly`. A column per rater with one join of outputs is faster than a row per rater."""
+        """See `counted_jointly`. A single join with one column per rater is faster than one row per rater."""
         column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
         scores = [
             nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
@@ -209,7 +209,7 @@ class _Plan:
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
-    """item, system, rater, aspect (labels as strings), score (float), item_level; without rows that lack a score."""
+    """Columns item, system, rater, aspect (strings), score (float) and item_level; rows without a score are dropped."""
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     check_columns(
@@ -251,7 +251,7 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
 def _chosen_rows(
     survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The part of the survey to count, and the aspect used for each rater."""
+    """The rows to count, and the aspect used for each rater."""
     human = pl.col("rater").is_in(list(people))
     if not survey.filter(human & (pl.col("aspect") == aspect)).height:
         labels = survey.filter(human)["aspect"].unique().sort()

@@ -31,7 +31,7 @@ LABELS = ("system_a", "system_b", "metrics")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` they were counted."""
+    """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` (the options of counting)."""
 
     format: str
     version: int

@@ -68,7 +68,7 @@ def sum_counts(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
 
 
 def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
-    """Raise `InputError` for the same counts, or counts of other kinds, rules, directions or roles of raters."""
+    """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
     names = f"{one.origin.name} and {other.origin.name} cannot be added"
     if one.origin.digest and one.origin.digest == other.origin.digest:
         raise InputError(f"{names}: they are the same counts; give each file once")
@@ -100,14 +100,14 @@ def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 
 def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
-    """Number of items of each rater; without raters that lack it in a part with comparisons of them."""
+    """Number of items of each rater; raters with an unknown number in some part are omitted."""
     raters = sorted({*chain.from_iterable(part.items for part in parts)})
     unknown = {rater for part in parts for rater in part.raters if rater not in part.items}
     return {rater: sum(part.items.get(rater, 0) for part in parts) for rater in raters if rater not in unknown}
 
 
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
-    """Common options of counting; a selection that a part lacks is no selection."""
+    """Common options of counting; a selection is kept only if all parts have one."""
     hows = [part.origin.how for part in parts]
     rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
     selections = {

@@ -29,8 +29,8 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
 
     Below `into` these are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
 
-    A score of an output is a line; rater, aspect and kind stand in the details of the metric. Where a text is not
-    known, it is empty. Verdicts have no place in the schema.
+    Each score of an output is one line; rater, aspect and kind are in the details of the metric. Unknown texts are
+    empty. The schema cannot represent verdicts.
     """
     ratings = study.ratings.frame.filter(pl.col("item") != "")
     if not ratings.height:

@@ -31,13 +31,13 @@ STOPPED = "stopped-by-answers"
 
 
 def no_interim_analyses() -> pl.DataFrame:
-    """A table without interim analyses, for a study that was not annotated sequentially as far as is known."""
+    """An empty table, for a study without known interim analyses."""
     return pl.DataFrame(schema=SCHEMA)
 
 
 def sequential_notes(looks: pl.DataFrame) -> list[Note]:
-    """A note on which results are valid for a sequentially annotated study (by simulation, see the page on statistics);
-    none if every pair was annotated once, with a fixed number.
+    """A note on the results that remain valid in a sequentially annotated study (by simulation, see the page on
+    statistics); none if every pair had a single analysis at a fixed number.
 
     >>> sequential_notes(no_interim_analyses())
     []

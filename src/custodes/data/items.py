@@ -69,7 +69,7 @@ class Items:
         return cls(frame=rows), notes
 
     def joined(self, other: Items) -> Items:
-        """The rows of both; different values of one item raise `InputError`."""
+        """The rows of both tables; different values of one item raise `InputError`."""
         both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
         frame = one_value_per_item(both)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))

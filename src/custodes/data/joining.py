@@ -61,7 +61,7 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
-    """Two studies; one without system names gets the only system of the other."""
+    """Both studies; one without system names gets the only system of the other."""
     if b.unnamed_system and len(a.systems) == 1:
         return a, _with_system(b, a.systems[0])
     if a.unnamed_system and len(b.systems) == 1:
@@ -70,7 +70,7 @@ def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _with_system(study: Study, system: str) -> Study:
-    """The study with this name for its only system."""
+    """The study with its only system renamed to this."""
     column = pl.lit(system).alias("system")
     attributes = study.attributes
     return replace(
@@ -81,7 +81,10 @@ def _with_system(study: Study, system: str) -> Study:
 
 
 def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
-    """Two studies; items of ratings by sample get the task of a log whose items are `TASK/SAMPLE` of one task."""
+    """Both studies;
+
+    if one is a log with items `TASK/SAMPLE` of a single task, items of the other that are samples get the task.
+    """
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
     for log, samples in ((a, b), (b, a)):
@@ -106,7 +109,7 @@ def _with_task(study: Study, task: str) -> Study:
 
 
 def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both tables; for common columns the values of `a`, and where missing those of `b`."""
+    """The columns of both tables; common columns have the values of `a`, or those of `b` where these are missing."""
     if a is None or b is None:
         return b if a is None else a
     both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")

@@ -89,7 +89,7 @@ def label_words(column: pl.Series) -> pl.Series:
 
 
 def is_binary(words: Iterable[str]) -> bool:
-    """Whether all words are known binary labels (of any pair: `false` with `pass` is binary), none of both kinds."""
+    """Whether all words are known binary labels of one kind (of any pair: `false` with `pass` is binary)."""
     distinct = set(words)
     return bool(distinct) and distinct <= POLARITY.keys()
 
@@ -176,7 +176,7 @@ def on_one_scale(
     *,
     kind: Mapping[str, str],
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
-    """Ratings of two inputs with codes on a common scale for each shared aspect, and the scales of all aspects.
+    """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
     If one input has labels and the other numbers (0 and 1, or scores of a judge), the numbers are read as `scale_of`
     reads a column next to human labels.

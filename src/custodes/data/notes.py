@@ -24,7 +24,8 @@ class Note:
 
 
 def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
-    """Notes from tuples of rule, count (True: applies, not countable) and message; those with a count of 0 are omitted.
+    """Notes from tuples of rule, count and message. A count of True means that the note applies but has no number;
+    notes with a count of 0 are omitted.
 
     >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
     ['seen']

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """`how` counts were counted, as options of `custodes count`, as far as known; with `name` and `digest` of their
+    """Options with which counts were counted (`how`, as options of `custodes count`), with `name` and `digest` of their
     file, if any."""
 
     how: Mapping[str, Any] = field(default_factory=dict)

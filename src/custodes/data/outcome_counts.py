@@ -47,9 +47,9 @@ CELLS = 15
 class ClusterCells:
     """Preferences of all raters by groups of equal clusters, whose sums are resampled.
 
-    Clusters with the same preferences are exchangeable, so one of each group represents all, and the numbers drawn per
-    group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, weighted by
-    these numbers.
+    Clusters with the same preferences are exchangeable, so one cluster represents each group, and the numbers of draws
+    per group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, weighted
+    by these numbers.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class OutcomeCounts:
 
     @cached_property
     def outcomes(self) -> pl.DataFrame:
-        """Wins, ties and losses as in `by_order`, with unknown order if orders were not counted."""
+        """Wins, ties and losses as in `by_order`; if orders were not counted, they are unknown."""
         if self.by_order is not None:
             return self.by_order
         sides = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))

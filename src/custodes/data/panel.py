@@ -21,7 +21,7 @@ from custodes.stats.ratios import ratio
 class Panel:
     """Scores of raters on items x systems, higher is better.
 
-    `values` (raters, items, systems) and `system_scores` (raters, systems; given by the file, not averaged here) are
+    `values` (raters, items, systems) and `system_scores` (raters, systems; given in the file, not computed here) are
     NaN if not rated. Repeats are averaged.
     """
 

@@ -150,24 +150,26 @@ class Preferences:
         ), notes
 
     def where(self, keep: pl.Expr) -> Preferences:
-        """The rows, of verdicts and of missing ones, that satisfy a condition on common columns."""
+        """The rows of verdicts and of missing verdicts that satisfy a condition on their common columns."""
         return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
-        """First and second opinions: `second` and `answered` (whether there is a preference) refer to the rows that
-        this was made from, in order."""
+        """First and second opinions:
+
+        The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
+        """
         is_second, lost = second.filter(answered), second.filter(~answered)
         first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~lost))
         return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(lost))
 
     @property
     def asked(self) -> Preferences:
-        """The queried verdicts: without the ties that follow from identical outputs."""
+        """The queried verdicts, without the ties that were set because outputs are identical."""
         return self.where(pl.col("repeat") != NOT_ASKED)
 
     def half(self) -> pl.DataFrame:
-        """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders, as a missing
-        verdict shows, and answered in one.
+        """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders but have a verdict
+        in only one.
 
         >>> rows = {"item": 1, "system_a": "A", "system_b": "B", "rater": "j", "order": ["ab", "ba"]}
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half().height

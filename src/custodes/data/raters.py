@@ -110,7 +110,7 @@ class Raters:
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
 
     def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
-        """The union of both, with the values declared for a rater in either; lower is better if either declares it.
+        """The union of both tables, with the values declared in either; lower is better if either declares it.
 
         Different signatures under one name are noted: there may be two raters.
         """
@@ -191,7 +191,7 @@ class Raters:
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
-    """Values of each row that are not empty, by the pattern of rater names in the row."""
+    """Non-empty values of each row, by its pattern of rater names."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]

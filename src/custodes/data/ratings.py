@@ -86,8 +86,10 @@ class Ratings:
         return cls(frame=ratings.drop_nulls("score")), notes
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
-        """First and second opinions: `second` and `answered` (whether there is a score) refer to the rows that this was
-        made from, in order."""
+        """First and second opinions:
+
+        The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
+        """
         is_second = second.filter(answered)
         return Ratings(frame=self.frame.filter(~is_second)), Ratings(frame=self.frame.filter(is_second))
 

@@ -77,7 +77,8 @@ def read(
     reader : str or None
         Format, one of `READERS` (default: by suffix and columns).
     raters, items : path, dataframe or None
-        Side tables, see `Study.describe`. A raters table `scores.raters.csv` next to `scores.csv` is read by itself.
+        Side tables, see `Study.describe`. A raters table `scores.raters.csv` next to `scores.csv` is read
+        automatically.
     columns : mapping or None
         Role to column, or its path in nested JSON; for `score` also patterns such as 'human_{aspect}_{rater}', for
         `text` a pattern such as 'output_{system}'.
@@ -271,7 +272,7 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
 
 
 def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
-    """Whether a mapping reads a table, with at least this many systems; for texts alone one is enough."""
+    """Whether a table can be read with a mapping and has at least this many systems (for texts alone, one)."""
     try:
         study = _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except CustodesError:

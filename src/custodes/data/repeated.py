@@ -137,7 +137,10 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells, unless equally many items nearly agree; `whole`: the rows of `_items`."""
+    """Groups of items with equal cells, unless at least as many items are nearly equal;
+
+    `whole`: the rows of `_items`.
+    """
     if _too_few(whole):
         return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
@@ -153,7 +156,7 @@ def _too_few(whole: pl.DataFrame) -> bool:
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
-    """Number of items that are near one of these, without being equal to it."""
+    """Number of items that are nearly, but not exactly, equal to one of these."""
     sizes = whole.select("item", "n")
     matches = (
         cells.filter(pl.col("item").is_in(items))

@@ -40,7 +40,10 @@ class Scale:
         return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
 
     def comparable(self, other: Scale) -> bool:
-        """Whether scores of the two can be averaged: equal declared bounds, or ranges that overlap enough."""
+        """Whether scores on the two scales can be averaged:
+
+        the declared bounds are equal, or the ranges overlap enough.
+        """
         if self.declared and other.declared:
             return self.low == other.low and self.high == other.high
         if min(self.n, other.n) < FEW_RATINGS:

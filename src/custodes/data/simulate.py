@@ -100,7 +100,7 @@ class Simulation:
         return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
 
     def channels(self, *, items: int = 20_000, rng: int | np.random.Generator = 0) -> Floats:
-        """P(metric preference | human preference) of every metric, pair and aspect: (metrics, pairs, aspects, 3, 3).
+        """P(metric preference | human preference) for every metric, pair and aspect: (metrics, pairs, aspects, 3, 3).
 
         Confusion matrix [human, metric] of each metric against the mean of the annotators, from a redrawn study of this
         many items (standard error about 1 / sqrt(items) over the square root of the row's proportion); NaN for a human
@@ -385,7 +385,7 @@ def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
 
 
 def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
-    """Item labels and their side table; documents are runs of items, assigned to the groups in turn."""
+    """Item labels and their side table; documents are consecutive items, and groups alternate between documents."""
     n_documents = items if documents is None else documents
     if not 1 <= n_documents <= items:
         raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
@@ -422,7 +422,10 @@ def _rounded(view: Floats, levels: int) -> Floats:
 
 
 def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
-    """The latent value as a score; strictly monotone unless it has levels, so that the true preferences hold."""
+    """The latent value as a score;
+
+    without levels the mapping is strictly monotone, so that true preferences are preserved.
+    """
     if metric.levels:
         return _rounded(view if metric.higher_is_better else -view, metric.levels)
     return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)

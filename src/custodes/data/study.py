@@ -55,7 +55,7 @@ class Study:
     answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of codes, by aspect.
     `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no
     system, and its only one is named after the file. `cache`: results shared by several questions, for a study
-    `with_cache`; a study derived from this one starts without.
+    `with_cache`; a study derived from this one has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -177,7 +177,7 @@ class Study:
 
         Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. Default
         annotators: every rater of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
-        suggestion, and so does a study without annotators or without metrics, unless `one_side` is enough.
+        suggestion. So does a study without annotators or without metrics, unless `one_side` is true.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
@@ -369,7 +369,7 @@ class Study:
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """Each rater's rows of this aspect, or without any its rows without an aspect."""
+    """Each rater's rows of this aspect, or its rows without an aspect if there are none."""
     specific = pl.col("aspect") == aspect
     if rows.select(specific).to_series().all():
         return rows

@@ -147,7 +147,7 @@ def check_columns(
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
-    """The first of several sets of columns that a table has; without any, raises with the missing columns.
+    """The first of several sets of columns that a table contains; if it contains none, raises with the missing columns.
 
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')

@@ -24,7 +24,10 @@ Orders = Literal["mean", "consistent"]
 
 @dataclass(frozen=True, kw_only=True)
 class MergingPlan:
-    """Settings of the merging: `said`, the survey as read; `people`, the annotators; and how verdicts are merged."""
+    """Settings of the merging:
+
+    `said`, the table of verdicts as read; `people`, the annotators; and how verdicts are merged.
+    """
 
     said: pl.DataFrame
     people: tuple[str, ...]
@@ -89,8 +92,10 @@ class MergingPlan:
         return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
-        """Words with the same meaning in every row, as signs of the first column; other words must be exact system
-        names."""
+        """Words with the same meaning in every row, with their sign for the first column;
+
+        other words must be exact system names.
+        """
         turn = np.where(forward, 1, -1)
         table = (
             self.said.with_columns(meant=pl.col(column) * turn)

@@ -91,7 +91,7 @@ def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
-    """The survey with `system_a` < `system_b`, the `sign` of system_a (null: no verdict) and the `order`."""
+    """The frequencies with `system_a` < `system_b`, the `sign` of system_a (null: no verdict) and the `order`."""
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
         meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)

@@ -49,7 +49,10 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
-    """A row per output, as the reader `outputs` accepts it; the first row of an item has the columns of the item."""
+    """A row per output in the format of the reader `outputs`;
+
+    columns that describe an item are filled in its first row.
+    """
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     first = pl.int_range(pl.len()).over("item") == 0
     filled = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
@@ -76,7 +79,7 @@ def _verdicts(preferences: Preferences) -> pl.DataFrame:
 
 
 def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """First opinions, then second ones; with a column `role` if there are second ones."""
+    """First opinions, then second opinions; the column `role` is added if there are any second opinions."""
     if not second.height:
         return first
     roles = [

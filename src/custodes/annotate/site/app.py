@@ -65,7 +65,7 @@ class Site:
         return self._homes[token]
 
     async def index(self, request: Request) -> Response:
-        """The start page: with one open study, its entry page."""
+        """The start page: the entry page of the study if there is only one open study."""
         if len(self.services) == 1:
             name, service = next(iter(self.services.items()))
             if service.plan.people.recruit == "open":
@@ -141,7 +141,7 @@ class Site:
         return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks), status)
 
     async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool) -> str:
-        """The page of a view; in a thread if texts have to be compared."""
+        """The page of a view; rendered in a thread if texts must be compared."""
         page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 

@@ -143,7 +143,7 @@ def is_foreign(request: Request, public_url: str) -> bool:
 
 
 def _is_guess(scope: Scope, status: int) -> bool:
-    """Whether a response is that to an unknown link or an unknown key of the owner."""
+    """Whether a response reports an unknown link or an unknown key of the owner."""
     path: str = scope["path"]
     return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
 
@@ -154,5 +154,5 @@ def _address(scope: Scope) -> str:
 
 
 def _method(scope: Scope) -> str:
-    """The method for the log, if it is a known one: clients may send any word."""
+    """The HTTP method for the log, if it is a standard one: clients may send any word."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"

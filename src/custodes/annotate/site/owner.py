@@ -252,7 +252,8 @@ class Owner:
         )
 
     async def person(self, request: Request) -> Response:
-        """One annotator's answers by displayed side, never by system, so that nobody stops by looking at results."""
+        """One annotator's answers by displayed side, never by system, so that results cannot influence when the owner
+        stops the study."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
@@ -291,14 +292,14 @@ class Owner:
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 
     async def export(self, request: Request) -> Response:
-        """The study as files that every verb reads."""
+        """The study as a folder of tables that every verb reads."""
         name, service = self._find(request)
         from custodes.annotate.export_study import export
 
         return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
 
     async def report(self, request: Request) -> Response:
-        """The report of the study, made in a process of its own, one at a time; answers go on meanwhile."""
+        """The report of the study, computed in a separate process, one at a time; annotation continues meanwhile."""
         name, service = self._find(request)
         async with self._reporting:
             return await sent(
@@ -306,7 +307,7 @@ class Owner:
             )
 
     async def backup(self, request: Request) -> Response:
-        """The complete file in its present state."""
+        """The complete file in its current state."""
         name, service = self._find(request)
         return await sent(lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3")
 

@@ -64,7 +64,7 @@ def money(value: float, currency: str) -> str:
 
 
 def between(range_: Range, digits: int = 0) -> str:
-    """An interval of 80 %, or one number if its bounds are equal.
+    """An 80 % interval, or one number if its bounds are equal.
 
     >>> between(Range(200.0, 160.0, 240.0))
     '160–240'
@@ -74,7 +74,7 @@ def between(range_: Range, digits: int = 0) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A part of a whole in per cent.
+    """A proportion in per cent.
 
     >>> share(3, 4), share(0, 0)
     ('75 %', '–')
@@ -166,7 +166,7 @@ def zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) ->
 
 
 def reported(study: Path, place: Path) -> Path:
-    """The report of a study as one file of HTML; `InputError` where there is nothing to report yet."""
+    """The report of a study as one file of HTML; `InputError` if there is nothing to report yet."""
     command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(place), "--quiet"]
     process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if not place.exists():

@@ -28,7 +28,7 @@ _TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
 
 @lru_cache(maxsize=512)
 def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
-    """Both outputs with the words that the other one lacks in `mark`; None if one is too long. Formulas are not
+    """Both outputs, with words that the other output lacks in `mark` tags; None if one is too long. Formulas are not
     compared.
 
     >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]

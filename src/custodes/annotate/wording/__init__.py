@@ -101,7 +101,7 @@ NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beide
 
 
 def noun_of(question: str) -> str:
-    """What a question calls an output; '' where it does not say.
+    """The noun for an output in a question; '' if there is none.
 
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')

@@ -66,8 +66,10 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _separator(text: str, usual: str) -> str:
-    """The separator with the most cells among those for which header and rows have equal numbers; the usual one if
-    equal."""
+    """The separator that gives the most cells, among those with equal numbers in header and rows;
+
+    among equals the usual one.
+    """
     cells: dict[str, int] = {}
     agreeing: dict[str, int] = {}
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):

@@ -150,7 +150,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str, where: str) -> str:
-    """A name of a file in the folder; names that lead out of it are rejected."""
+    """A name of a file in the folder; names that point outside it are rejected."""
     if not name or Path(name).name != name or name == "..":
         raise InputError(f"{where}: lists {name!r}, which is not the name of a file in the folder")
     return name

@@ -98,7 +98,7 @@ def _lines(text: str) -> Iterator[str]:
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     """Objects as a frame of text; nested values become JSON.
 
-    Converted to columns in blocks, which takes a tenth of the memory of objects.
+    Blocks of objects are converted to columns, which take a tenth of the memory.
     """
     iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
     columns, keys = dict[str, None](), dict[tuple[str, ...], list[str]]()

@@ -33,7 +33,7 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
 
 
 def files_of_sidecar(table: Path) -> list[Path]:
-    """The files whose raters table this is, by its name.
+    """The files to which a raters table belongs, by its name.
 
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
@@ -73,6 +73,6 @@ def _is_file(path: Path) -> bool:
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The files without the raters tables of others among them."""
+    """The files without those that are raters tables of other files in the list."""
     sidecars = {sidecar.resolve() for file in files for sidecar in sidecar_raters(file)}
     return [file for file in files if file.resolve() not in sidecars]

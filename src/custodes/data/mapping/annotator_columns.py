@@ -108,7 +108,7 @@ def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str
 
 
 def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the parts taken as raters and aspects look like them."""
+    """Whether the parts interpreted as raters and aspects are plausible."""
     raters = {row["rater"] for row in labels if "rater" in row}
     aspects = {row["aspect"] for row in labels if "aspect" in row}
     any_known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
@@ -146,8 +146,8 @@ class _Split(NamedTuple):
 
 
 def people_cross(columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The columns crossed by at least two known aspects and at least two remaining parts that are not machines, and a
-    pattern for these columns alone; empty without any.
+    """The columns named by a full cross of at least two known aspects and at least two other parts that are not names
+    of models, with a pattern for these columns alone; empty without any.
 
     >>> people_cross(["style_al", "style_bo", "depth_al", "depth_bo", "bleu", "depth_gpt4"])
     (('style_al', 'style_bo', 'depth_al', 'depth_bo'), 'human:{aspect:style,depth}_{rater:al,bo}')
@@ -293,9 +293,10 @@ MOST_NAMED = 12
 def rest_pattern(
     scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = (), aspects: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The patterns of metrics beside people: of all that is left, without averages and what looks like people's.
+    """Patterns of the metric columns: all remaining columns, without averages and columns that look like human ratings.
 
-    `spare` are other columns of numbers, which they must not match, `aspects` those of people, which metrics may share.
+    `spare` are other numeric columns, which the patterns must not match; `aspects` are those of human ratings, which
+    metrics may share.
     """
     left = [name for name in scores if name not in people]
     metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
@@ -313,7 +314,7 @@ def rest_pattern(
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
-    """The numbers of a column, null if a cell has none; nothing of nested cells."""
+    """The numbers of a column, null for other cells; no values for nested cells."""
     return (
         pl.Series(dtype=pl.Float64)
         if column.dtype.is_nested()

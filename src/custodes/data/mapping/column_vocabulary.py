@@ -190,12 +190,12 @@ def parts(name: str) -> list[str]:
 
 
 def stem(part: str) -> str:
-    """A part without the number behind it: `ann1` is `ann`."""
+    """A part without its trailing number: `ann1` is `ann`."""
     return part.rstrip("0123456789")
 
 
 def kind_words(column: pl.Series) -> pl.Series | None:
-    """The kinds that the words of a column stand for; None where a cell is empty or another word."""
+    """The kinds denoted by the words of a column; None if a cell is empty or has another word."""
     if column.dtype != pl.String:
         return None
     words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
@@ -222,7 +222,10 @@ def looks_like_machine(label: str) -> bool:
 
 
 def is_model_name(label: str) -> bool:
-    """Whether a label among those of people is a model's: `gpt-4`, `claude 3`, `llm`, and not `Claude` or `Bert`."""
+    """Whether a label in a column of annotators is the name of a model:
+
+    `gpt-4`, `claude 3`, `llm`, and not `Claude` or `Bert`.
+    """
     words = parts(label)
     numbered = len(words) > 1 or any(sign.isdigit() for sign in label)
     machine = {part for part in words if stem(part) in MACHINE and (numbered or len(part) < 4)}
@@ -230,7 +233,8 @@ def is_model_name(label: str) -> bool:
 
 
 def averages(columns: Sequence[str]) -> list[str]:
-    """The columns computed from human ratings here, or measures of their spread: `human_avg` with `human_1`.
+    """The columns that are computed from human ratings, such as means or measures of spread: `human_avg` with
+    `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
@@ -281,7 +285,7 @@ def is_fact(name: str) -> bool:
 
 
 def is_measure(name: str) -> bool:
-    """Whether a column is a fact of a request or a row that can be no label of an item, such as its latency.
+    """Whether a column describes a request or a row and cannot be a label of items, such as its latency.
 
     >>> is_measure("latency_ms"), is_measure("trace_id")
     (True, False)
@@ -321,7 +325,7 @@ CORE = {
 
 
 def _by_part(role: str, name: str) -> bool:
-    """Whether a part of a name, of an output the last one, says that the column may have a role."""
+    """Whether a part of a name (for outputs the last part) suggests the role."""
     words = parts(name)
     if role == "text":
         others = CORE["source"] | CORE["references"] | CORE["winner"]

@@ -49,8 +49,10 @@ LISTED = 20
 
 
 class UnfitError(InputError):
-    """The columns of a table do not fit its reader, so a mapping may help: what is wrong, and further advice without a
-    mapping."""
+    """The columns of a table do not fit its reader, so a mapping may help.
+
+    The attributes are the problem, and further advice if no mapping is found.
+    """
 
     def __init__(self, wrong: str, more: str = "") -> None:
         super().__init__(f"{wrong}{more}")
@@ -140,7 +142,7 @@ class Columns:
         return split_columns(ColumnPattern.readings(written)[0], free)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-        """A table with a row for each verdict of its row, where `winner` is a pattern; else the table as it is."""
+        """If `winner` is a pattern, the table with one row per verdict; otherwise the unchanged table."""
         split = self.verdict_columns(frame.columns)
         if not split:
             return frame
@@ -184,7 +186,10 @@ class Columns:
         return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
-        """Raise for a column that no table has, and a pattern without a match; `tables`: the columns of each."""
+        """Raise for a column that exists in no table, and for a pattern without a match;
+
+        `tables`: the columns of each.
+        """
         check_text_roles(self.roles)
         if not tables:
             raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
@@ -421,7 +426,7 @@ def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> li
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
-    """Labels of the rows of a column that come from its name; the kind in a pattern takes precedence over the row's."""
+    """Labels for the rows of a column, from its name; the kind in a pattern takes precedence over that of the row."""
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(

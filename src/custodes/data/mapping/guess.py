@@ -141,7 +141,7 @@ def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
     """`NAME 'cell' in row 1` for the first dropped column that holds scores except for some cells.
 
-    Most of its cells are numbers or nearly so, or its name is that of a rating.
+    Most of its cells are numbers or similar, or its name is that of a rating.
     """
     if not guess.matched(frame.columns):
         return ""
@@ -282,7 +282,7 @@ def _places(
 
 
 def of_one_system(frame: pl.DataFrame, declared: Columns, nested: Collection[str]) -> Iterator[Columns]:
-    """Mappings of scores of one system, which the name of the file names: a row per output, or per score."""
+    """Mappings of scores of a single system, named after the file: a row per output, or per score."""
     if "system" in (*declared.roles, *frame.columns) or declared.patterns:
         return
     free = [name for name in frame.columns if name and name not in declared.roles.values()]
@@ -430,7 +430,7 @@ def _may_name(column: pl.Series) -> bool:
 
 
 def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
-    """Whether numbers may be scores: they have the name of one, or are no other number of the item."""
+    """Whether numbers may be scores: the column is named like a score, or it is no other known property."""
     numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
     return looks_like_score(name) or not numbers_the_item or _varies(frame, name, item)
 

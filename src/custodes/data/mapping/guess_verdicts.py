@@ -1,4 +1,4 @@
-"""Guesses of verdicts: which columns are the two systems, who is better, and who says so."""
+"""Guesses of verdicts: the columns of the two systems, of the winner, and of the rater."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
 def verdict_guesses(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
 ) -> Guess:
-    """Layouts with two systems and the better one.
+    """Layouts with two systems and the winner.
 
     As `preference`, only columns with negative numbers are tried unless they have that name: there 0 is a tie.
     """
@@ -75,7 +75,7 @@ def verdict_guesses(
 
 
 def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
-    """Roles with those of the two outputs that stand beside the verdict, then without."""
+    """Roles including those of the two outputs, if present; then without these."""
     outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
     if outputs:
         yield {**roles, **outputs}, ()

@@ -20,10 +20,10 @@ from custodes.errors import listed
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A mapped table with the kinds of its raters, where words or the name of their column say them.
+    """A mapped table with the kinds of its raters, as far as words or the name of the column determine them.
 
     Words such as `llm` are those of metrics. Without a column of kinds, labels of a column such as `annotator` are
-    human but for names of models, and those of a column such as `metric` are metrics but for names such as `human`.
+    human (except names of models), and those of a column such as `metric` are metrics (except names such as `human`).
     """
     if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
         return mapped.with_columns(words), []

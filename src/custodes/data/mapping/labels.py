@@ -445,7 +445,7 @@ def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
 
 
 def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
-    """The model column if it varies, the version column if it varies, or both; else the single model name."""
+    """The columns of model and version that vary; if neither does, the single model name."""
     varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
     model = next((name for name in models if varying[name]), "")
     version = next((name for name in versions if varying[name]), "")

@@ -179,7 +179,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
-    """Tables in which the one system that differs between tables is named after its folder, and the renamed systems."""
+    """The tables with the system that differs between them renamed after its folder, and the renamed systems."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
     systems = [
         {str(name) for column in names for name in frame[column].unique()}

@@ -86,7 +86,7 @@ def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], 
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
-    """The aggregate results in some folders, by evaluation and by the id and the name of the result."""
+    """The aggregate results of the folders, by evaluation, id and name of the result."""
     results: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
         if {"evaluation_id", "evaluation_results"} <= top_keys(path):

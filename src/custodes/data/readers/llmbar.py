@@ -21,7 +21,7 @@ GOLD = "gold"
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = dataset/item, rater = judge/prompt, human rater = gold.
 
-    Both winners name an output of the original order: the second column is already mapped back.
+    Both columns refer to the original order: the winner in the swapped order is already mapped back.
     """
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}

@@ -145,7 +145,7 @@ class LogRecords:
         return data
 
     def run(self, task: str, model: str, source: str) -> None:
-        """Start a run; a second run of the same model on the same task raises `InputError`."""
+        """Register a run; a second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
             raise InputError(f"{self.where}: {first} and {source} both hold {model} on {task}; give one of them")

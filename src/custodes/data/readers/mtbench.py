@@ -51,7 +51,7 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """A row per game. The log gives winners as models in both games: model_1 was shown first in the first game."""
+    """A row per game. In both games the winner is given as a model; model_1 was shown first in the first game."""
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]

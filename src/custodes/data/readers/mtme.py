@@ -76,7 +76,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
-    """The test set named by a part: TESTSET/LP, either of both, or more path components if two have one name."""
+    """The test set named by a part: TESTSET/LP, one of the two, or more path components if names are ambiguous."""
     fitting = [
         label
         for label in labels

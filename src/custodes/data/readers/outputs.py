@@ -126,8 +126,10 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
-    """Text and images of an output: a text, or an object with both. In structs of a dataframe, which have the keys of
-    all rows, an output of nulls is missing."""
+    """Text and images of an output:
+
+    a text, or an object with both. Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
+    """
     if isinstance(value, str | bool):
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
@@ -152,7 +154,10 @@ def _several(value: Any, name: str, where: str) -> list[str]:
 
 
 def _meta(value: Any, name: str, where: str) -> str:
-    """An object as JSON; for structs of a dataframe, which have the keys of all rows, only keys with a value."""
+    """An object as JSON;
+
+    from structs of a dataframe, which have the keys of all rows, keys without a value are removed.
+    """
     if value is None or value == "":
         return ""
     meta = _decoded(value, where)
@@ -174,7 +179,7 @@ def _context(value: Any, name: str, where: str) -> str:
 
 
 def _list_in(value: Any) -> Any:
-    """The content of a cell: a list, also one given as JSON, else the cell."""
+    """The content of a cell: a list (possibly given as JSON), or the cell itself."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)

@@ -17,8 +17,8 @@ Invalid = Literal["error", "drop", "force"]
 class TableReader:
     """A format of tables: required columns (alternatives), excluded columns, and how it makes a study.
 
-    `marks` are columns of which one must be present, if other tables also have the required columns. `make(frame,
-    where=, invalid=)` gets a frame with at least one row.
+    `marks`: at least one of these columns must be present, because other tables have the required columns too.
+    `make(frame, where=, invalid=)` gets a frame with at least one row.
     """
 
     name: str
@@ -38,7 +38,7 @@ class PathReader:
     """A format of a folder, an archive or a file that is not a table: how to recognise it, and how it makes a study.
 
     `fits(path)` uses names and first bytes only. `make(path, part=, invalid=)` gets the text after `::`, or None. With
-    `whole`, there are no parts: a part of such a path is a table.
+    `whole`, the reader has no parts: `PATH::PART` is read as a table.
     """
 
     name: str

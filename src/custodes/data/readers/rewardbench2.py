@@ -1,6 +1,6 @@
 """Scores of RewardBench 2, and of RewardBench as published: one file per model, or a folder of models.
 
-Layout: an object of lists, one entry a prompt, as in the files `eval-set-scores/MODEL.json` that
+Layout: an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` that
 github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
 `scripts/run_rm.py` (`scores_chosen`, `scores_rejected`). The data themselves: the card of allenai/reward-bench-2 on the
 Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward-bench, where they are texts.

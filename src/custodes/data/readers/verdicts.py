@@ -76,7 +76,7 @@ def read_verdicts(
 
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
-    """Why there are too many to drop, '' if there are not."""
+    """Message if there are too many unreadable verdicts to drop; '' otherwise."""
     totals = verdicts.group_by("rater", maintain_order=True).len("asked")
     rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
@@ -148,8 +148,8 @@ def log_study(
     kind
         The kind of all raters, or of a rater by its name.
     unused
-        Columns of the file that were not read, with one row per `row`. A column with few values that differs between
-        all repeats is refused, as it may be their order or their question.
+        Columns of the file that were not read, with one row per `row`. A column with few values that differ between all
+        repeats raises an error, because it may be the order or the question.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -201,7 +201,7 @@ def log_study(
 
 
 def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
-    """A column with few values that differ in all rows of the same key; '' without any."""
+    """Name of a column with few values that differ in all rows of the same key; '' without one."""
     key = keys.to_series()
     doubled = key.is_duplicated()
     few = min(FEW, int(doubled.sum()) / 2)

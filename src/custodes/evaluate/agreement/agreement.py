@@ -162,9 +162,9 @@ def agreement(
     -----
     Undefined values are null, with a note.
 
-    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics share the
-    `resamples`. System-level intervals describe the value with very many items. `unreliable` names intervals with too
-    few clusters.
+    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
+    `resamples`. System-level intervals estimate the value for a very large number of items. `unreliable` names
+    intervals with too few clusters.
 
     For each statistic in `compare_by`, all pairs of metrics are compared on the comparisons that annotators and both
     metrics have. Differences, intervals and p-values share the same resamples (sign flips of the contribution of each
@@ -172,7 +172,7 @@ def agreement(
     statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
     Labels (pass or fail, categories) are also compared output by output, in the table `labels`; one system is enough.
-    With categories, and one system, this is all there is.
+    For categories, and for a single system, this is the only table.
 
     With `by`, the proportion of equal preferences (of labels: of equal labels) in each slice is compared with that of
     all other slices, by permutation of items among slices; all metrics and slices are tested together.
@@ -305,7 +305,7 @@ def _answer(
 def _shown(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
 ) -> tuple[int, NDArray[np.intp]]:
-    """Number of the best metrics to list, and positions of the pairs that include one of them.
+    """Number of best metrics whose pairs are listed, and positions of these pairs.
 
     With at most `MOST_PAIRS` pairs, all metrics and all pairs.
     """
@@ -368,7 +368,7 @@ def _common(sample: Sample) -> dict[str, Any]:
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
-    """Notes on metrics and systems that are compared on a part of the data."""
+    """Notes on metrics and systems that are compared on only a part of the data."""
     comparison = sample.comparison
     if are_choices(comparison):
         return []

@@ -54,7 +54,7 @@ class Choices:
     """Agreement of human and metric preferences in every resample.
 
     `times` (1 + B, columns) are bootstrap weights, row 0 the data. `column` (clusters,) is the column of each cluster,
-    -1 for a cluster that another one represents; None: each cluster has its own column.
+    -1 for a cluster represented by another one; None: each cluster has its own column.
     """
 
     def __init__(self, comparison: RaterComparison, times: NDArray[Any], column: Ints | None = None) -> None:

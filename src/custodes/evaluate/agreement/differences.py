@@ -43,7 +43,7 @@ class Tester:
 
     @classmethod
     def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
-        """Tests with at least n sign flips; no flips with a single cluster."""
+        """Settings of tests with at least n sign flips; with a single cluster there are no flips."""
         n_units = sample.comparison.design.n_units
         n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
@@ -57,7 +57,7 @@ class Tester:
 
     @cached_property
     def bootstrapped(self) -> Sample:
-        """The same sample with bootstrap weights that do not depend on the seed."""
+        """The same sample with bootstrap weights from a fixed seed."""
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
@@ -138,8 +138,8 @@ class Differences:
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
         """Positions of the metrics, the best first, by a least-squares fit of scores to the differences of all pairs.
 
-        If all metrics rated the same outputs, the scores are the `values` (metrics,) themselves. If not, a metric gains
-        no advantage from having rated easier outputs. Metrics without a value are left out.
+        If all metrics rated the same outputs, the scores are the `values` (metrics,) themselves. Otherwise the fit
+        removes the advantage of having rated easier outputs. Metrics without a value are left out.
         """
         defined = np.flatnonzero(np.isfinite(values))
         difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
