@@ -47,7 +47,7 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
 
 def _replace(target: str, data: Iterable[bytes]) -> None:
-    """Write a file in the place of an existing one, or a new one."""
+    """Write a new file, or replace an existing one."""
     before = os.stat(target) if os.path.exists(target) else None
     name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(name)
@@ -156,7 +156,10 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a path exists and is not a file: a device, a pipe, an open descriptor. Its name implies no format."""
+    """Whether a path exists and is not a file:
+
+    a device, a pipe, an open descriptor. The name of such a path implies no format.
+    """
     return _status(path) is not None and (_identity(path) is None or _descriptor(path) is not None)
 
 

@@ -197,7 +197,7 @@ class Output:
 
     @property
     def shape(self) -> Format:
-        """The format by the file name, else by the option."""
+        """The format given by the file name, or else by the option."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
@@ -207,7 +207,7 @@ class Output:
         return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
 
     def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Check, before the work, that outputs are writable and are not among the files that are `read`."""
+        """Check, before any computation, that outputs are writable and are not among the files that are `read`."""
         files = self.files(tables)
         if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
@@ -348,7 +348,7 @@ def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list
 
 
 def say_written(place: Path) -> None:
-    """Print where a table was written, unless that is a stream."""
+    """Print the path of a written table, unless it is a stream."""
     if not is_stream(place):
         say(str(place))
 

@@ -29,7 +29,7 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 class Stoppable:
-    """Context of interruptible work; `follows` describes the effect of running the same command again."""
+    """Context for work that may be interrupted; `follows` describes the effect of running the same command again."""
 
     def __init__(self, follows: str) -> None:
         self.follows = follows

@@ -94,7 +94,7 @@ def with_options(
 ) -> Callable[..., Any]:
     """A command with the arguments of functions as its options, except arguments that the command declares itself.
 
-    Options that no other verb has are in the `group`.
+    Options that only this verb has are in the `group`.
     """
     options = [option for function in functions for option in _options(function)]
     return with_parameters(command, [_parameter(option, group) for option in options])

@@ -71,7 +71,7 @@ def test_resamples_that_are_refused_for_their_memory_do_not_fit(name: str, monke
     study = cu.read("demo")
     assert effort(name, study, {"resamples": 1000}).fits
     assert not effort(name, study, {"resamples": 10**6}).fits
-    with pytest.raises(OptionError, match="resamples=1000000: takes about"):
+    with pytest.raises(OptionError, match="resamples=1000000: needs about"):
         getattr(cu, name)(study, resamples=10**6)
 
 

@@ -69,8 +69,8 @@ def clustered(part: Counted) -> bool:
 
 
 def margin_effects(part: Counted, raters: int | None = None) -> Floats:
-    """The design effects of margins (raters, pairs), annotators first, for the first `raters` or all; NaN without
-    clusters."""
+    """The design effects of margins (raters, pairs), annotators first, for the first `raters` (default: all); NaN
+    without clusters."""
     raters = 1 + len(part.counts.metrics) if raters is None else raters
     if part.comparison is None or not clustered(part):
         return np.full((raters, len(part.counts.system_a)), np.nan)
@@ -80,7 +80,7 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """The design effect of statistics of tables, (pairs, metrics) each, for a part that is `clustered`."""
+    """The design effect of a statistic of tables, (pairs, metrics), if the part is `clustered`."""
     assert part.comparison is not None
     cells = part.comparison.cells
     rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]

@@ -8,7 +8,7 @@ from custodes.errors import InputError, listed
 
 
 class NotComparableError(InputError):
-    """A study without anything to compare; `check` lists the reason among the problems."""
+    """Error for a study in which nothing can be compared; `check` lists the reason among the problems."""
 
 
 def too_few(chosen: Study, needed: str) -> str:

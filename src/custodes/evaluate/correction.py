@@ -153,10 +153,10 @@ def correction(
 
     Notes
     -----
-    A pair without annotations is estimated from metric and prior, and marked. Counts (`count_pairs`) can replace
-    the study for all estimators except pooled; they have no clusters. All estimators assume that the annotated items
-    are a random sample; mixture and inversion also assume that the metric's errors depend on the human label only.
-    Clusters reduce the effective number of annotations: see `design_effect`.
+    A pair without annotations is estimated from the metric and the prior, and is marked. Counts (`count_pairs`) can
+    replace the study for all estimators except pooled; they have no clusters. All estimators assume that the annotated
+    items are a random sample; mixture and inversion also assume that the metric's errors depend on the human label
+    only. Clusters reduce the effective number of annotations: see `design_effect`.
 
     References
     ----------
@@ -195,8 +195,10 @@ class _Rule:
     def estimate(
         self, estimator: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
     ) -> Estimate:
-        """Estimates of all pairs and metrics, (pairs, metrics); of an estimator that uses all pairs jointly,
-        (pairs,)."""
+        """Estimates of all pairs and metrics:
+
+        (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
+        """
         options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
         if estimator.needs_items and part.comparison is not None:
             design = part.comparison.design
@@ -227,7 +229,10 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
     estimates = {method: rule.estimate(method, part, rng, effects.get(method)) for method in rule.estimators}
 
     def beside(name: str) -> NDArray[Any]:
-        """(metrics, pairs, estimators, ...): values of all estimators, with those to be compared adjacent."""
+        """(metrics, pairs, estimators, ...):
+
+        values of all estimators, ordered so that estimators of one pair are adjacent.
+        """
         return aligned(getattr(estimate, name) for estimate in estimates.values())
 
     def aligned(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -318,7 +323,7 @@ def _annotation_remarks(part: Counted) -> Iterator[Remark]:
 
 
 def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The note of each row, preceded by `at the threshold` where it applies."""
+    """The note of each row; `at the threshold`, if applicable, comes first."""
     return np.where(unclear, np.where(notes == "", AT_THRESHOLD, np.strings.add(f"{AT_THRESHOLD}; ", notes)), notes)
 
 

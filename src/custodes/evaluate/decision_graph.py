@@ -58,7 +58,7 @@ def ranking_graph(
     """The graph of decided wins between systems: names, members, order and edges of its nodes.
 
     Systems that win against each other in a cycle share a node. Returns the names (nodes) joined by ' ~ ', the members
-    (nodes, systems), which node wins against which (nodes, nodes), and winner and loser of each edge after transitive
+    (nodes, systems), the matrix of wins (nodes, nodes), and winner and loser of each edge after transitive
     reduction.
     """
     component, between = graphs.condensation(beats)
@@ -78,6 +78,6 @@ def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tu
 
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
-    """Note on cycles of wins (for these raters); empty without cycles."""
+    """Note on the raters whose wins form a cycle; empty without cycles."""
     message = f"significant wins form a cycle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
     return noted(("cycle", len(cyclic), message), aspect=aspect)

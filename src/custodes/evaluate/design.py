@@ -26,8 +26,8 @@ class Design:
     """Items and systems of a comparison, with clusters and weights.
 
     `clusters` are the names of the clusters (an item without a cluster is its own); `units` (items,) is the cluster of
-    each item; `weights` (items,); `probability` (items,) is that of being annotated, NaN if unknown; `group` and
-    `dataset` of each item are '' if unknown.
+    each item; `weights` (items,); `probability` (items,) is the probability that an item was annotated, NaN if unknown;
+    `group` and `dataset` of each item are '' if unknown.
     """
 
     items: tuple[str, ...]
@@ -101,7 +101,7 @@ class Design:
 
     @property
     def item_weights(self) -> Floats | None:
-        """The weights, or None if all items weigh the same, which is common and faster."""
+        """The weights, or None if all items have the same weight, which is common and faster."""
         return None if (self.weights == 1).all() else self.weights
 
     @property

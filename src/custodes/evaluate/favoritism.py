@@ -72,7 +72,7 @@ PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over m
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
-    """Metric x system table, one view per aspect; with many systems the unchanged table."""
+    """Table of metrics by systems, one view per aspect; with many systems the unchanged table."""
     blocks: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
@@ -256,14 +256,14 @@ def favoritism(
     Notes
     -----
     The Favi-Score of a pair lies in [-2, 2] and is positive where errors favour `system_a`. Errors of any noisy metric
-    favour the weaker system; the table `partiality` tests for more, namely whether a system lies off the curve of
-    metric scores against human ratings that the other systems follow. Intervals of pairs come from the posterior of
-    the six kinds of error (`resamples` draws), those of metrics from resampled clusters. Decisions are sign tests at
-    `alpha` on the items rated by both. Counts (`count_pairs`) can replace the study, without the intervals of `metrics`
-    and without `partiality`.
+    favour the weaker system; so the table `partiality` tests whether a system deviates from the curve of metric scores
+    against human ratings that fits the other systems. Intervals of pairs come from the posterior of the six kinds of
+    error (`resamples` draws), those of metrics from resampled clusters. Decisions are sign tests at `alpha` on the
+    items rated by both. Counts (`count_pairs`) can replace the study, without the intervals of `metrics` and without
+    `partiality`.
 
     With `by`, the table `slices` has partiality to each system on the items of each slice; all slices are tested
-    together, so that a finding of one slice needs stronger evidence than one of the whole study.
+    together, so a finding in a slice needs stronger evidence than a finding in the whole study.
 
     References
     ----------

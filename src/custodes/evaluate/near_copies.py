@@ -21,7 +21,7 @@ Variants of one metric (ROUGE-n, BLEU-n, precision and F1) lie between 0 and .17
 def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[list[str]]:
     """Names of the near copies of each metric that share its finding, by metric and system.
 
-    `finding` and the result have one entry per metric and system, metric by metric, as the table `partiality`. Metrics
+    `finding` and the result have one entry per metric and system, in the order of the table `partiality`. Metrics
     without scores of outputs have no near copies.
     """
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)

@@ -283,7 +283,7 @@ def _resampled(
     """Yield slices of 1 + B with outcome counts (some, pairs, 3) of each rater in turn: the data, and resampled
     clusters if there are any.
 
-    The counts are given twice: as they are, and as effective counts for sign tests.
+    Each slice has the counts and the effective counts for sign tests.
     """
     if part.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
@@ -328,7 +328,7 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     of metrics, then by the first metric.
 
     A reversal requires both decisions, so its p-value is the larger one of two one-sided sign tests (Berger 1982).
-    Holm's method adjusts over all metrics and pairs. Pairs with the same direction are not candidates; the two-sided
+    Holm's method adjusts over all metrics and pairs. Pairs decided in the same direction are not tested; the two-sided
     p-value of the others accounts for this selection (discarding: Zhao, Small and Su 2019; they assume independent
     tests, simulations support it here).
     """

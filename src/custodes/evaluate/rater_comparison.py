@@ -1,6 +1,6 @@
 """Ratings of annotators and metrics on the same outputs under one aspect, as arrays with labels.
 
-Every question starts here: select data, average annotators, derive preferences by the tie rule, and note exclusions.
+Most questions start here: select data, average annotators, derive preferences by the tie rule, and note exclusions.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ ROW_BYTES = 32
 class RaterComparison:
     """One aspect of a study.
 
-    `preferences` has the annotators first, then the metrics; `annotators` are those of each annotator. `human_system`
-    (systems,) and `metric_system` (metrics, systems) are system-level scores of the file. `human_tie` is the tie
-    threshold of human scores in `acc_eq`; `epsilon` (metrics,) the tie threshold of each metric (NaN for verdicts,
-    which include ties). `overall` are the metrics without a score for the aspect, whose score without an aspect is
-    used.
+    `preferences` are those of the combined annotators, then of the metrics; `annotators` are those of each annotator.
+    `human_system` (systems,) and `metric_system` (metrics, systems) are system-level scores of the file. `human_tie` is
+    the tie threshold of human scores in `acc_eq`; `epsilon` (metrics,) the tie threshold of each metric (NaN for
+    verdicts, which include ties). `overall` are the metrics without a score for the aspect, whose score without an
+    aspect is used.
     """
 
     aspect: str
@@ -138,8 +138,8 @@ class RaterComparison:
     def whole(self) -> NDArray[np.bool_]:
         """(metrics,): whether only system scores can be compared.
 
-        These metrics share no pair of outputs with the annotators, but at least two systems have scores of both, one of
-        them from the file.
+        These metrics share no pair of outputs with the annotators, but at least two systems have scores by both, at
+        least one of them given in the file.
         """
         metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
@@ -281,12 +281,12 @@ def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
 
 
 def check_scales(study: Study, comparison: RaterComparison) -> None:
-    """Raise `ScalesDifferError` where annotators rate on different scales."""
+    """Raise `ScalesDifferError` if annotators rate on different scales."""
     check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
 
 
 def _rules(full: Setting) -> tuple[Any, ...]:
-    """Cache key: what the comparisons of a selected study and aspect depend on."""
+    """Cache key: everything that the comparisons of a selected study and aspect depend on."""
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 

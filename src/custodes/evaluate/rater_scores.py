@@ -98,9 +98,9 @@ def rater_scores(
 ) -> RaterScores:
     """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
 
-    With people='aspects', a human rater is an aspect (mean over annotators), with 'annotators' an annotator and aspect.
-    A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError`
-    without scores, or with fewer than two raters, systems or items.
+    With people='aspects' a human rater is an aspect (mean over annotators); with 'annotators' it is a combination of
+    annotator and aspect. A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown
+    names, `InputError` without scores, or with fewer than two raters, systems or items.
     """
     one_of("people", people, PEOPLE)
     return select_rater_scores(study, study.select(**selection, one_side=one_side), people)

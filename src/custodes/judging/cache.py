@@ -1,4 +1,7 @@
-"""Cache of judges: each reply is stored under the key of its request when it arrives, so none is paid for twice."""
+"""Cache of judges:
+
+each reply is stored under the key of its request when it arrives, so that no reply is paid for twice.
+"""
 
 from __future__ import annotations
 

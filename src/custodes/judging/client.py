@@ -261,7 +261,7 @@ def _parsed(base_url: str) -> SplitResult:
 
 
 def _cause(problem: BaseException) -> str:
-    """The operating system's message about a connection, without those of the layers above it."""
+    """The operating system's message about a connection error, without the messages of higher layers."""
     while (deeper := problem.__cause__ or problem.__context__) is not None:
         problem = deeper
     while isinstance(problem, BaseExceptionGroup):

@@ -112,7 +112,7 @@ class _Named:
         return reply
 
     async def aclose(self) -> None:
-        """Close what the client holds."""
+        """Close the connections of the client."""
         if close := getattr(self._client, "aclose", None):
             await close()
 

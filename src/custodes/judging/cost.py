@@ -161,8 +161,10 @@ def thought(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
-    """Maximum numbers of input and output tokens of a request: a token has at least one byte. The answer schema counts
-    too."""
+    """Maximum numbers of input and output tokens of a request:
+
+    a token has at least one byte. The answer schema is included.
+    """
     rules = {name: value for name, value in body.items() if name in ("response_format", "tools")}
     size = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(rules))
     return size + FRAME + PICTURE * _pictures(body), _longest(body)

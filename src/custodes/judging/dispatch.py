@@ -91,7 +91,7 @@ class Rate:
     free: float = field(default=float("-inf"))
 
     def take(self, now: float, amount: float = 1.0) -> None:
-        """Count an amount that is sent now."""
+        """Record an amount that is being sent now."""
         if self.per_minute is not None:
             self.free = max(self.free, now) + MINUTE * amount / self.per_minute
 
@@ -189,7 +189,8 @@ class Dispatch:
 
     @property
     def _failing(self) -> bool:
-        """Whether so many requests wait for a retry that no new one is sent: the server may be unavailable."""
+        """Whether so many requests wait for a retry that no new request is sent, because the server may be
+        unavailable."""
         return len(self._again) + len(self._active) >= self._most_given_up
 
     @property
@@ -276,7 +277,7 @@ class Dispatch:
             self._stop(error.reason, words)
 
     def _stop(self, reason: Reason, words: str) -> None:
-        """Send nothing more; pending replies are still stored."""
+        """Stop sending; pending replies are still stored."""
         if self._stopped is None:
             self._stopped = Failure(reason=reason, message=LEFT + words)
 

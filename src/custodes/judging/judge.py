@@ -67,8 +67,7 @@ class Judge:
         Rule of a combined label over all aspects: positive if all, any or more than half are.
     examples : str or (study, int)
         STUDY:K, human verdicts on K items as examples in the prompt; these items are not judged.
-    reason : {'first', 'none'}
-        Ask for a reason before the answer, or for none.
+    reason : {'first', 'none'} Ask for a reason before the answer, or for none.
     structured : bool
         Send the JSON schema of answers (response_format).
     logprobs : bool

@@ -1,4 +1,4 @@
-"""Labels as answers of a judge: allowed sets, the positive one of two labels, and labels combined over aspects."""
+"""Labels as answers of a judge: allowed labels, the positive one of two labels, and labels combined over aspects."""
 
 from __future__ import annotations
 

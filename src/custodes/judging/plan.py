@@ -126,7 +126,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts, and those of `other` for items that these lack."""
+        """These texts, supplemented by those of `other` for missing items."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)

@@ -114,7 +114,7 @@ class _Verdict:
 
 
 class _UnclearError(Exception):
-    """A key occurs twice in one object, or the text is too long: the answer is ambiguous."""
+    """Error for an ambiguous answer: a key occurs twice in one object, or the text is too long."""
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
@@ -303,7 +303,7 @@ def _text(value: Any) -> str:
 
 
 def _short(name: str) -> str:
-    """A name, shortened with a hash of the whole if it is long."""
+    """A name; a long one is shortened and gets a hash of the full name."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
     return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
 

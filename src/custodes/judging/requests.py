@@ -61,7 +61,7 @@ RECORD = msgspec.json.Decoder(prepare_decoder(_Record))
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A stored server reply, parsed again in each run: as bytes, a hundred thousand need little memory."""
+    """A stored server reply, parsed again in each run; it is kept as bytes to save memory."""
 
     record: bytes
 
@@ -121,7 +121,7 @@ class Rejected(Exception):  # noqa: N818
 
 
 class Denied(Exception):  # noqa: N818
-    """The server will answer no request: a wrong key, model or address."""
+    """The server cannot answer any request: wrong key, model or address."""
 
     reason: Reason = "denied"
 

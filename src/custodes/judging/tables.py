@@ -327,7 +327,10 @@ def _rating(
 
 
 def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The combined label of each output and repeat, without an aspect; none if the budget ended all aspects."""
+    """The combined label of each output and repeat, without an aspect;
+
+    none if the cost limit prevented the labels of all aspects.
+    """
     if judge.combine is None:
         return
     positive = positive_label(judge.labels)

@@ -16,8 +16,8 @@ from custodes.plots.choice import of_aspect, titled
 
 
 def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
-    """The table `metrics` with the chance level of each statistic (`x_chance`), null if undefined, and the group
-    letters of the statistic that they refer to (`x_group`).
+    """The table `metrics` with the chance level of each statistic (`x_chance`), null if undefined, and the significance
+    letters of the ranking statistic (`x_group`).
     """
     level = {
         f"{statistic.name}_chance": pl.lit(
@@ -48,16 +48,16 @@ def agreement_intervals(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per metric, the best first; a grey bar at the chance level.
+    """Dot-and-whisker plot of a statistic by metric, best first, with a grey bar at the chance level.
 
     Parameters
     ----------
     result : Agreement
         Result of `agreement`.
     statistic : str, default 'kendall_item'
-        Column of `Agreement.metrics`; metrics for which it is undefined are left out.
+        Column of `Agreement.metrics`; metrics with an undefined value are left out.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

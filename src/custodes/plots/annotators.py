@@ -23,8 +23,8 @@ def annotator_competence(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per annotator: estimated competence, the highest first; red for annotators with a significant
-    finding. Only annotators with an interval are shown; the axis title has the number of the others.
+    """Dot-and-whisker plot of estimated competence by annotator, highest first; annotators with a significant finding
+    are red. Only annotators with an interval are shown; the axis title states the number of the others.
 
 
     Parameters
@@ -34,7 +34,7 @@ def annotator_competence(
     answer_type : str, optional
         'verdicts' or 'ratings'; default: the first with an interval.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -48,7 +48,7 @@ def annotator_competence(
     Raises
     ------
     OptionError
-        For unknown names, and where nobody has an interval.
+        For unknown names, and if no annotator has an interval.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def annotator_competence(
 
 
 def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Annotators.annotators` with an interval, with the findings in words in `said`."""
+    """Rows of `Annotators.annotators` with an interval, with the findings in words in the column `said`."""
     intervals = rows.filter(pl.col("competence_low").is_not_null())
     return intervals.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 

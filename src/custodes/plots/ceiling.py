@@ -32,8 +32,8 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """Kendall's tau-b of held-out predictions for each aspect: from all metrics, from the other human aspects, and from
     both.
 
-    Bars with whiskers: tau-b and its interval. Ticks: prediction of half of the annotators by the other half, and the
-    bound of a perfect predictor for this number of annotators.
+    Bars with whiskers: tau-b and its interval. Ticks mark the prediction of half of the annotators by the other half,
+    and the bound of a perfect predictor for this number of annotators.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def bars(data: Any, result: Ceiling) -> Any:
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
     """Error of a lasso on metrics and other human aspects, divided by its error on metrics alone, by penalty.
 
-    Below 1: the other human aspects have information that the metrics lack. A line and a band per aspect. Raises
-    `InputError` if annotators rated only one aspect.
+    Values below 1 mean that the other human aspects contain information that the metrics lack. A line and a band per
+    aspect. Raises `InputError` if annotators rated only one aspect.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     Raises
     ------
     InputError
-        Where fewer than two dates of release are known.
+        If fewer than two release dates are known.
 
     Examples
     --------

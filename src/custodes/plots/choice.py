@@ -9,7 +9,7 @@ from custodes.errors import OptionError, listed, suggestion
 
 
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
-    """The rows of one aspect (or of the column `by`) and its name; None requires a single value."""
+    """The rows of one aspect (or of the column `by`) and its name; with None there must be only one value."""
     values = frame[by].unique(maintain_order=True).to_list()
     if not values:
         raise OptionError(f"{who}: the result has no rows to draw; see its notes")

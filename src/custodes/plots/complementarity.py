@@ -44,11 +44,12 @@ MARGIN = 45
 def complementarity_map(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Heat map of the complementarity of each pair of raters: blue the same order, blank unrelated, vermilion opposite.
+    """Heat map of the complementarity of each pair of raters: blue for equal rankings, blank for unrelated, vermilion
+    for opposite ones.
 
     Human raters come first, separated from metrics; within both, raters are ordered by similarity. Raters without a
-    ranking are omitted. Cells shrink with the number of raters, down to 13 pixels for any width; with more than 100
-    raters down to 5, and only every second or third row is labelled.
+    ranking are omitted. Cells become smaller with the number of raters: at least 13 pixels, or 5 with more than 100
+    raters, when only every second or third row is labelled.
 
     Parameters
     ----------
@@ -127,9 +128,9 @@ def explained_variance(
 ) -> alt.TopLevelMixin:
     """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
-    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
-    proportion of each component. Line: cumulative proportion. Dashed grey: the same for raters who rank at random. Grey
-    rule: 80 %.
+    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers
+    show the proportion of each component. Line: cumulative proportion. The dashed grey line shows the same for raters
+    with random rankings. Grey rule: 80 %.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def explained_variance(
     Raises
     ------
     InputError
-        Where no two raters rank everything, so that there are no components.
+        If no two raters rank all systems, so that there are no components.
 
     Examples
     --------
@@ -209,17 +210,18 @@ def judges_map(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Raters on the first two principal components; close raters rank similarly; colour: cluster, shape: kind of rater.
+    """Raters on the first two principal components; raters that are close together rank similarly. Colour is the
+    cluster, shape the kind of rater.
 
-    One unit is as long across as up. Up to 25 raters are all named, else people, the three metrics that rank most like
-    them, the metrics at the ends of the map, and those in `named`.
+    Both axes have the same scale. Up to 25 raters are all labelled. With more, labels are given to human raters, the
+    three metrics most similar to them, the extreme metrics, and those in `named`.
 
     Parameters
     ----------
     result : Complementarity
         Result of `complementarity`.
     named : str or sequence of str, default ()
-        Further raters to name in the plot.
+        Further raters to label.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -233,7 +235,7 @@ def judges_map(
     Raises
     ------
     InputError
-        Where fewer than four raters rank everything, so that nobody has a place.
+        If fewer than four raters rank all systems, so that there are no coordinates.
     OptionError
         For an unknown name.
 

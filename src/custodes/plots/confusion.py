@@ -46,7 +46,7 @@ def confusion_matrix(
     system_b : str
         Second system.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 

@@ -33,14 +33,15 @@ def judge_faults(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per judge: preference for the first position, for longer outputs or for its own system, or
-    overconfidence, in points.
+    """Dot-and-whisker plot of one kind of bias by judge, in percentage points: for the first position, longer outputs
+    or own systems, or overconfidence.
 
 
-    Red: significant, all tests of the study together. `kind` is one of `findings`, by default the first with an
-    estimate. Raises `OptionError` for an unknown kind or aspect, and if no test has an estimate.
+    Red marks findings that are significant after adjustment for all tests of the study. `kind` is one of `findings`, by
+    default the first with an estimate. Raises `OptionError` for an unknown kind or aspect, and if no test has an
+    estimate.
 
-    Red where it is claimed, all tests of the study together.
+    Red marks findings that are significant after adjustment for all tests of the study.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def judge_faults(
     kind : str, optional
         Kind of the table `findings`; default: the first with an estimate.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -63,7 +64,7 @@ def judge_faults(
     Raises
     ------
     OptionError
-        For an unknown kind or aspect, and where no test has an estimate.
+        For an unknown kind or aspect, and if no test has an estimate.
 
     Examples
     --------
@@ -117,14 +118,15 @@ def faults(data: Any, *, title: str) -> Any:
 def order_flips(
     result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per judge: flip rate, the proportion of comparisons with another winner in the other order.
+    """Dot-and-whisker plot of the flip rate by judge: the proportion of comparisons with a different winner in the
+    other presentation order.
 
     Parameters
     ----------
     result : Consistency
         Result of `consistency`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -179,7 +181,7 @@ def judge_calibration(
 ) -> alt.TopLevelMixin:
     """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
-    Below the line the judge is overconfident. Whiskers: intervals from resampled items.
+    Points below the line mean overconfidence. Whiskers: intervals from resampled items.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def judge_calibration(
     rater : str
         Rater (judge).
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 
@@ -246,9 +248,10 @@ def calibration(data: Any) -> Any:
 def order_confusion(
     result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """The nine counts of one rater: outcome of a system when shown first, by its outcome when shown second.
+    """Three by three table of counts for one rater: outcome of a system when shown first, by its outcome when shown
+    second.
 
-    A rater that ignores the order has counts only on the diagonal; above it the first position gained.
+    A rater that ignores the order has counts only on the diagonal; counts above it favour the first position.
 
     Parameters
     ----------
@@ -257,7 +260,7 @@ def order_confusion(
     rater : str
         Rater (judge).
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 

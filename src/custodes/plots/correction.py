@@ -40,20 +40,21 @@ def correction_margins(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Three dots and whiskers per pair of systems: margin by the metric alone, by human ratings alone, and corrected.
+    """Dot-and-whisker plot of the margin of each pair of systems by the metric alone, by human ratings alone, and
+    corrected.
 
-    The margin is the share of items where the first system of a pair is better, less that where the second is; pairs
-    with the largest corrected margin stand on top. `changed` shows only pairs whose corrected decision is not that of
-    the metric alone.
+    The margin is the proportion of items on which the first system of a pair is better minus the proportion on which
+    the second is better. Pairs are sorted by the corrected margin, largest first. With `changed`, only pairs are shown
+    whose corrected decision differs from that of the metric alone.
 
     Parameters
     ----------
     result : Correction
         Result of `correction`.
     metric : str, optional
-        Metric; needed where several are corrected.
+        Metric; required if several are corrected.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     estimator : str, optional
         Estimator of the result; default: the first that is neither naive nor human.
     changed : bool, default False
@@ -149,8 +150,8 @@ def pair_outcome(
 ) -> alt.TopLevelMixin:
     """Proportions of wins, ties and losses of one pair of systems, by every estimator.
 
-    Dots are posterior means and whiskers intervals; a result keeps no draws, so there is no density. Estimators that
-    know only the margin have no row. Systems can be named in either order.
+    Dots are posterior means and whiskers intervals; a result keeps no draws, so there is no density. Estimators of the
+    margin alone have no row. The systems can be given in either order.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def pair_outcome(
     system_b : str
         Second system.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

@@ -15,14 +15,15 @@ COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORA
 def error_types(
     result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A bar per metric: proportion of system pairs with the human decision, and of three types of difference.
+    """Stacked bars by metric: proportions of system pairs with the same decision as the annotators, and with each of
+    the three types of error.
 
     Parameters
     ----------
     result : Ranking
         Result of `ranking`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

@@ -32,7 +32,7 @@ def favoritism_by_system(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Favi-Scores of each system: a point per opponent and a box over them, the most favoured system first.
+    """Favi-Scores of each system by one metric: a point per opponent and a box plot, the most favoured system first.
 
     Filled points have an interval that excludes 0.
 
@@ -43,7 +43,7 @@ def favoritism_by_system(
     metric : str
         Metric or judge.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -128,7 +128,8 @@ def by_system(data: Any) -> Any:
 
 
 def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Metric by system: the mean Favi-Score of a system over opponents; orange favoured, blue disfavoured.
+    """Heat map of the mean Favi-Score of each system over its opponents, by metric; orange: favoured, blue:
+    disfavoured.
 
     Metrics with the largest favoritism first; colours are saturated at -1 and 1, and the numbers are exact.
 
@@ -137,7 +138,7 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 
@@ -158,17 +159,18 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 
 def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Metric by system: points of win rate not explained by quality; orange favoured, blue disfavoured.
+    """Heat map of the partiality of each metric to each system, in points of win rate; orange: favoured, blue:
+    disfavoured.
 
-    Bold with a star: significant, all metrics and systems tested together. Question mark: inconclusive. Colours are
-    saturated at -30 and 30 points.
+    Bold numbers with a star are significant, all metrics and systems tested together. Question mark: inconclusive.
+    Colours are saturated at -30 and 30 points.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 
@@ -265,18 +267,18 @@ def favoritism_and_accuracy(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Sample accuracy of each metric by its mean |Favi-Score|.
+    """Scatter plot of sample accuracy against mean |Favi-Score|, one point per metric.
 
-    Up to 12 metrics are all named, else those at the ends of both axes, and those in `named`.
+    Up to 12 metrics are all labelled. With more, labels are given to the extremes of both axes and to those in `named`.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     named : str or sequence of str, default ()
-        Further raters to name in the plot.
+        Further metrics to label.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -311,7 +313,7 @@ def point_rows(
     metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
 ) -> pl.DataFrame:
     """Rows of `Favoritism.metrics` with both numbers, and the columns of `labels.columns` (`width` as there): all are
-    labelled if few, else those at the ends of both axes and those `named` by aspect.
+    labelled if there are few, otherwise the extremes of both axes and those `named` by aspect.
     """
     defined = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
     parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]

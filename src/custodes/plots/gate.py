@@ -17,21 +17,21 @@ TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 def gate_rules(
     result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per rule: value minus threshold, with a grey line at 0; a rule holds or fails if its whiskers
-    do not cross the line.
+    """Dot-and-whisker plot of value minus threshold for each rule, with a grey line at 0. A rule holds or fails if its
+    interval does not contain 0.
 
 
-    All aspects, or only `aspect`. A rule with an undefined value has a row without a dot. Raises `OptionError` for an
+    All aspects are shown, or only `aspect`. A rule with an undefined value has no dot. Raises `OptionError` for an
     unknown aspect.
 
-    All aspects, or the one that is named. A rule whose value is undefined has a row without a dot.
+    All aspects are shown, or only `aspect`. A rule with an undefined value has no dot.
 
     Parameters
     ----------
     result : Gate
         Result of `gate`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

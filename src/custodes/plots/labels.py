@@ -44,8 +44,8 @@ def beside(
     """Offsets from each point to the centre of its label, in pixels: (n, 2), valid for plots of all `widths`.
 
     `places` (n, 2) are fractions of the width from the left, after subtracting `pad` on both sides, and of `height`
-    from the top. The points `named` get the nearest free position, or that with the least overlap, in this order; every
-    other point gets the position that it would have in addition to them. The result is deterministic.
+    from the top. The points `named` get, in this order, the nearest free position or the one with the least overlap.
+    Every other point gets the position that it would have as the only further label. The result is deterministic.
 
     >>> beside(np.array([[0.25, 0.5], [0.35, 0.5]]), ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]

@@ -33,10 +33,11 @@ def leaderboard_strengths(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers for each system, the strongest first, and its group letters at the right.
+    """Dot-and-whisker plot of strengths or win rates by system, strongest first, with significance letters on the
+    right.
 
-    Systems that share a letter do not differ significantly. An arrow: one bound is unknown. Systems without connecting
-    comparisons have panels of their own.
+    Systems that share a letter do not differ significantly. An arrow means that one bound is unknown. Systems that no
+    comparisons connect are in separate panels.
 
     Parameters
     ----------
@@ -44,11 +45,11 @@ def leaderboard_strengths(
         Result of `leaderboard`.
     rater : str or sequence of str, optional
         Raters; default: human ratings, and human ratings corrected by the metric with the largest saving, or all raters
-        where there are few.
+        if there are few.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     value : {'strength', 'win_rate'}, default 'strength'
-        Strengths, or win rates, which corrected ratings do not have.
+        Strengths, or win rates (not available for corrected ratings).
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -139,18 +140,18 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
 def win_rate_map(
     result: Leaderboard, *, rater: str | None = None, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Win rate of the row's system against the column's system; a tie counts half.
+    """Heat map of the win rate of the row's system against the column's system; a tie counts half.
 
-    Orange: above one half; blue: below. The best system stands on top; a cell without comparisons is empty.
+    Orange: above one half; blue: below. The best system is in the first row; cells without comparisons are empty.
 
     Parameters
     ----------
     result : Leaderboard
         Result of `leaderboard`.
     rater : str, optional
-        Rater of the pairs; default: the first, human ratings where there are any.
+        Rater of the pairs; default: the first one (human ratings if there are any).
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     dark : bool, default False
         Colours for a dark background.
 

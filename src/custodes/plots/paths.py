@@ -29,8 +29,8 @@ def lasso_paths(
 ) -> alt.TopLevelMixin:
     """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
 
-    Who enters early and keeps a large weight says what others do not. Named: people's aspects, and the metrics with the
-    largest weights.
+    A rater that enters early and keeps a large weight contains information that the others lack. Labels are given to
+    human aspects and to the metrics with the largest weights.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def forward_path(
 ) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
-    Filled: the interval of the gain of this step is above 0; vermilion: below 0.
+    Filled points: the interval of the step's gain is above 0; vermilion: below 0.
 
     Parameters
     ----------

@@ -17,15 +17,15 @@ def power_curve(
 ) -> alt.TopLevelMixin:
     """Power of human ratings alone to find the better system, by margin and number of annotations of a pair.
 
-    A line for each number of annotations, a point per pair of systems (or an assumed margin). Exact, for a pair
-    annotated once and for all.
+    One line per number of annotations, one point per pair of systems (or assumed margin). The power is exact for a
+    single analysis per pair.
 
     Parameters
     ----------
     result : Plan
         Result of `plan`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

@@ -22,9 +22,9 @@ HEIGHT = 200
 def budget_curve(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Proportion of correctly decided pairs and, below, KLD, by number of annotations.
+    """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
 
-    A line for each metric, estimator and stopping rule; a point per round, the mean over replications. Estimators of
+    One line per metric, estimator and stopping rule; one point per round, the mean over replications. Estimators of
     the margin alone have no KLD.
 
     Parameters
@@ -32,7 +32,7 @@ def budget_curve(
     result : Protocol
         Result of `protocol`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

@@ -56,9 +56,9 @@ def ranking_graphs(
     """Significant differences between systems by human ratings (left) and by a metric (right); winners on top, implied
     edges omitted.
 
-    Systems that beat each other in a circle share a node (`A ~ B`); a system that beats and loses to nobody stands in
-    the middle. Edges of the metric that people do not share are dashed. More than 12 systems make a table instead, the
-    best by people first: `+` the system of the row is better, `−` that of the column.
+    Systems that beat each other in a cycle share a node (`A ~ B`); a system without significant wins or losses is in
+    the middle. Edges of the metric that are missing in the human graph are dashed. With more than 12 systems a table is
+    drawn instead, the best by human ratings first: `+`: the system of the row is better, `−`: that of the column.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def ranking_graphs(
     metric : str
         Metric or judge.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

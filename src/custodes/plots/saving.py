@@ -61,7 +61,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     Raises
     ------
     OptionError
-        For another suffix and where the path cannot be written.
+        For another suffix, and if the path cannot be written.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _class(name: str) -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """A class by its name, as needed by pickle."""
+    """The class must be found by its name, as pickle requires."""
     if not name.endswith("Chart"):
         raise AttributeError(name)
     return _class(name)

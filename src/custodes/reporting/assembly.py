@@ -150,8 +150,7 @@ def report(
     arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
     `correction` by the best metrics, and `protocol` and `plan` with annotators only. A study of labels has `check`,
     `rates` and `annotators`; without human ratings it has `check`, `leaderboard`, `consistency` and `complementarity`.
-    A question that the study does not
-    allow is missing in `results`, and the page gives the reason.
+    A question that is not possible for the study is missing in `results`, and the page gives the reason.
 
     Examples
     --------

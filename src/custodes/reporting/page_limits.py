@@ -106,6 +106,6 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
 
 
 def _most(n_systems: int, times: int) -> int:
-    """Number of systems for which pairs, times `times`, do not exceed the maximum number of rows."""
+    """Number of systems such that the number of pairs times `times` does not exceed the maximum number of rows."""
     fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
     return min(n_systems, fitting)

@@ -206,9 +206,9 @@ class Section:
 
     `finding`: type of the verdict sentences, of which the first opens the section.
 
-    `extra` computes tables used only by figures. `compares_systems`: the section does not apply to sides. `alone`: it
-    is also in the page of a study without metrics; `labels`: in that of a study of labels; `of_metrics`: in that of a
-    study without human ratings.
+    `extra` computes tables used only by figures. `compares_systems`: the section does not apply to sides. `alone`: the
+    section is also in the page of a study without metrics; `labels`: also in that of a study of labels; `of_metrics`:
+    also in that of a study without human ratings.
 
     """
 
@@ -228,7 +228,7 @@ class Section:
     of_metrics: bool = False
 
     def answer(self, context: Context) -> None:
-        """Compute the result, or store the reason why not; raises an error if the page needs it."""
+        """Compute the result, or store the reason why it is missing; raises an error if the page needs it."""
         if self.ask is None:
             return
         try:

@@ -93,7 +93,10 @@ def _image_digest(path: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Computation:
-    """Values of one metric for outputs, or for systems over all their outputs. `used`: positions of the outputs."""
+    """Values of one metric for outputs, or for systems over all their outputs.
+
+    `used`: positions of the scored outputs.
+    """
 
     scorer: Scorer
     mode: Mode
@@ -247,7 +250,7 @@ class Computation:
 
 
 def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
-    """Result of a metric, with its CPU seconds here and in other processes; InputError if it fails."""
+    """Result of a metric, with its CPU seconds in this and other processes; InputError if it fails."""
     start = time.process_time()
     try:
         result: Any = score(texts)

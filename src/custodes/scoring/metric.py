@@ -21,8 +21,8 @@ class MetricInputs:
     """Inputs of a metric as parallel arrays. `item` and `system` (outputs,) are positions of each output's item in
     `sources`, `references`, `images`, `contexts` (items,), and of its system in the names of systems.
 
-    Fields that a metric does not need are empty. Outputs come in parts, with distinct texts and without regard to
-    systems, unless the score depends on all texts or is one of systems (`Traits`).
+    Fields that a metric does not need are empty. Outputs are passed in parts, with distinct texts and in any order of
+    systems, unless the score depends on all texts or is a score of systems (`Traits`).
 
     """
 
@@ -61,7 +61,7 @@ class Traits:
     `rules`: allowed rules for several references, the default first; () if no references are used. With "all" among
     them the metric returns one value for any number of references, and gets one reference at a time for the other
     rules. `whole`: the score of an output depends on all texts (word frequencies in CIDEr), so it is stored under a
-    hash of all texts. `systems`: it scores systems over all their items, and no outputs.
+    hash of all texts. `systems`: it scores systems over all their items instead of single outputs.
 
     """
 

@@ -126,7 +126,7 @@ class Process:
             thread.start()
 
     def hello(self) -> Hello:
-        """Its first line, without a timeout while it writes to its standard error."""
+        """The worker's first line; there is no timeout while it writes to standard error."""
         self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
         return self._hello
 
@@ -267,7 +267,7 @@ def _guarded(group: int) -> subprocess.Popen[bytes]:
 def _end(
     process: subprocess.Popen[bytes], to_write: queue.SimpleQueue[bytes], guard: subprocess.Popen[bytes] | None
 ) -> None:
-    """Kill it and all its children immediately; no result is lost that cannot be computed again."""
+    """Kill the process and all its children immediately; lost results can be computed again."""
     to_write.put(b"")
     if guard is not None:  # first: the group id may be reused after its end
         guard.kill()

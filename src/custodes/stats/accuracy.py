@@ -25,8 +25,8 @@ _SAME = 1e-12  # relative rounding error
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
     """Proportion of system pairs that both means order equally: two (B, metrics, systems) -> (B, metrics).
 
-    `pairs` (metrics, systems, systems): which pairs of systems can be compared. An exact tie agrees only with a tie.
-    Pairs with a NaN are left out; NaN without pairs.
+    `pairs` (metrics, systems, systems): which pairs of systems can be compared. An exact tie agrees only with an exact
+    tie. Pairs with a NaN are left out; NaN without pairs.
 
     >>> pairs = np.ones((1, 3, 3), dtype=bool)
     >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()

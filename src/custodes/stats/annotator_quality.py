@@ -17,9 +17,10 @@ _SAME = 1e-9  # smaller differences of a statistic are rounding errors
 class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with at least two other answers to the task.
 
-    `agreement` is that of the annotator with the others, `others` that of the others with one another. Both estimate
-    rank correlations up to a common factor per annotator, so signs and ratios of their sums are meaningful. NaN for all
-    other answers. `spread` (workers,) is the variance of an annotator's scores, NaN if all answers are equal.
+    `agreement` is the agreement of the annotator with the others, `others` the agreement of the others among
+    themselves. Both estimate rank correlations up to a common factor per annotator, so signs and ratios of their sums
+    are meaningful. NaN for all other answers. `spread` (workers,) is the variance of an annotator's scores, NaN if all
+    answers are equal.
     """
 
     agreement: Floats
@@ -31,7 +32,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     """Compare each annotator with the others on the same tasks: long arrays (n,) sorted by task.
 
     `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order matters. `trusted` (workers,)
-    marks the annotators that are used as others.
+    marks the annotators that are used as the others.
 
     Answers are replaced by mid-ranks within the annotator, divided by their variance. So neither severity nor the use
     of the scale matters, and coarse answers estimate the same correlation as fine ones. The agreement of two answers is
@@ -118,8 +119,8 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
 
     Without position bias, and with random orders within a pair of systems, the system shown first is chosen with a
     probability equal to the proportion of the pair's orders that put the chosen system first. So the number of choices
-    of the first position has a Poisson binomial distribution. The two-sided p-value is the probability of all numbers
-    that are no more probable than the observed one.
+    of the first position has a Poisson binomial distribution. The two-sided p-value is the total probability of all
+    numbers that are at most as probable as the observed one.
 
     Parameters
     ----------

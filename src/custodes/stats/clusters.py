@@ -1,4 +1,5 @@
-"""Design effects of clusters: items of one document carry less information than as many items of several documents.
+"""Design effects of clusters: items of one document contain less information than equally many items of different
+documents.
 
 Each item has an influence on a statistic of counts. The sum of squared influences of items is its variance if items are
 independent; with influences first summed within clusters, it is the variance if only clusters are independent. The
@@ -215,9 +216,9 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
     """Divisor of counts in a sign test: (...) for all three arguments -> (...), at least 1.
 
     `squares` are sums over clusters of the squared sum of signs: the variance of wins - losses under the null, which is
-    the number of wins and losses if every item is a cluster. So no t quantiles are needed, and the test keeps its level
-    also in the tails: with C `clusters`, |z| is at most sqrt(C). With fewer than twelve clusters this exceeds what
-    flips of whole clusters can reach, whose smallest p-value is 2^(1 - C), so the divisor is increased accordingly.
+    the number of wins and losses if every item is a cluster. So no t quantiles are needed, and the test also holds
+    small levels: with C `clusters`, |z| is at most sqrt(C). With fewer than twelve clusters this would allow smaller
+    p-values than sign flips of whole clusters, whose minimum is 2^(1 - C), so the divisor is increased accordingly.
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]

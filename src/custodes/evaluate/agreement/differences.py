@@ -158,7 +158,8 @@ class Differences:
         return defined[np.argsort(-up_to_rounding(level[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
-        """(metrics, metrics): whether the first is significantly better than the second; None without tests.
+        """(metrics, metrics): whether the metric of the row is significantly better than that of the column; None
+        without tests.
 
         All pairs are tested jointly at level `alpha`.
         """

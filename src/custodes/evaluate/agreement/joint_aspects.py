@@ -1,4 +1,7 @@
-"""Joint computation over aspects: a metric with the same scores in several aspects is computed once for all of them."""
+"""Joint computation over aspects:
+
+statistics of a metric with the same scores in several aspects are computed only once.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from custodes.stats.arrays import Floats
 
 
 class JointAspects:
-    """Aspects in which the annotators rated the same outputs, so that all can share their resamples.
+    """Aspects in which the annotators rated the same outputs, so that resamples can be shared.
 
-    The first request for a statistic computes it for all of them, for the metrics with equal scores in all.
+    The first request for a statistic computes it for all these aspects, for metrics with equal scores in all of them.
     """
 
     def __init__(self, first: RaterComparison) -> None:
@@ -68,7 +71,7 @@ class JointAspects:
 
 
 def joint_aspects(comparisons: Sequence[RaterComparison]) -> list[JointAspects]:
-    """For each aspect, the group of aspects that it is computed with."""
+    """For each aspect, the group of aspects computed jointly with it."""
     groups: list[JointAspects] = []
     result = []
     for comparison in comparisons:

@@ -36,7 +36,7 @@ class SystemScores:
     """System scores of the annotators and of the metrics, (1 + B, metrics, systems) each.
 
     The human scores are those on the outputs shared with each metric. `pairs` (metrics, systems, systems) marks the
-    pairs that can be compared: both have an item in common, or the file gives their scores.
+    pairs that can be compared: they have a common item, or the file contains their scores.
     """
 
     people: Floats
@@ -86,7 +86,7 @@ class Sample:
     def system_scores(self) -> SystemScores:
         """System scores by the annotators and every metric, from the outputs rated by both or from the file.
 
-        Where the file gives a score of the system by one of the two, the outputs of the other need not be shared. A
+        If the file contains a system's score by one of the two, the other's outputs need not be rated by both. A
         system-level score of the file is resampled by adding the change of the rater's mean score over items.
         """
         comparison = self.comparison
@@ -124,7 +124,7 @@ class Sample:
         return np.where(np.isfinite(from_file), from_file + np.nan_to_num(fitted - fitted[:1], nan=0.0), fitted)
 
     def item_mean(self, per_item: Floats) -> Floats:
-        """(1 + B, k): the means over items of (k, items), where defined."""
+        """(1 + B, k): means over items of values (k, items), ignoring undefined ones."""
         design = self.comparison.design
         return weighted_item_mean(per_item, units=design.units, weights=self.times, item_weights=design.item_weights)
 
@@ -195,20 +195,21 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 class Statistic:
     """A statistic of agreement.
 
-    `compute` returns (1 + B, metrics) for a sample. `of_people` is the same for given human scores (..., items,
-    systems) and metric scores, and returns (..., 1 + B, metrics); it is set where computing several aspects at once is
+    `compute` returns (1 + B, metrics) for a sample. `of_people` does the same for given human scores (..., items,
+    systems) and metric scores, and returns (..., 1 + B, metrics); it is set if computing several aspects at once is
     faster.
 
     `chance` is the chance level, or a function of a sample that returns (1 + B, metrics) where it depends on ties
-    (None: not defined). `smooth`: one cluster more or less changes the statistic little; differences are then tested
-    with sign flips of the contribution of each cluster, else with the bootstrap. `compared` statistics are tested by
-    default. `essential` ones are displayed first. `best` is the better end of the scale; without it metrics are not
-    compared. `per_item` returns (metrics, items), for a mean over items: two metrics are then compared on the items
-    where both are defined.
+    (None: not defined). `smooth`: a single cluster changes the statistic only slightly; differences are then tested
+    with sign flips of each cluster's contribution, otherwise with the bootstrap. `compared` statistics are tested by
+    default. `essential` ones are displayed first. `best` says whether high or low values are better; without it metrics
+    are not compared. `per_item` returns (metrics, items), for a mean over items: two metrics are then compared on the
+    items where both are defined.
 
     The interval is Student's t from the resamples, within `bounds`, for other samples of as many items. If the
-    bootstrap is not valid for the value with very many items, `population` simulates that value, (B, metrics), and its
-    percentiles are used. With fewer than `fewest` clusters, coverage was below 85 % in some simulated studies.
+    bootstrap is not valid for the value in a very large sample of items, `population` simulates that value, (B,
+    metrics), and percentiles of the simulation are used. With fewer than `fewest` clusters, coverage was below 85 % in
+    some simulated studies.
     """
 
     name: str

@@ -31,7 +31,7 @@ class AnnotatorAnswers:
     """Answers of the annotators under an aspect: `what` is `VERDICTS` or `RATINGS`.
 
     `raters` are the annotators; `tasks` (item, system_a, system_b, system) are in order. `answers` has a row per
-    answer, with its `value` (n,) (1, 0, -1, or the score); its labels are `labels`, written as `words`, and ordered
+    answer, with its `value` (n,) (1, 0, -1, or the score). Its possible labels are `labels`, named `words`, and ordered
     unless `nominal`. `continuous` scores have no labels (all codes are 0). `unit` (tasks,) is the block of clusters of
     a task, `group` (tasks,) its pair of systems, or its system, and `item` (tasks,) its item. `seconds` (workers,) is
     the median time per answer, NaN if unknown. `sided_worker`, `sided_pair`, `sign` and `order` describe decided

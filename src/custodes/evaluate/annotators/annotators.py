@@ -231,9 +231,10 @@ def annotators(
     -----
     The study may have verdicts or ratings on a scale; for numeric ratings, alpha uses squared differences. `method`
     'dawid-skene' estimates a confusion matrix for each annotator, 'mace' the probability that the annotator knows the
-    label, and 'majority' nothing. 'auto' chooses 'dawid-skene' where half of the annotators share at least 20 answers
-    with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. `people` 'auto' reads
-    the raters table, then names and the overlap of tasks (see the notes). Slots have agreement only.
+    label, and 'majority' estimates no model. 'auto' chooses 'dawid-skene' where half of the annotators share at least
+    20 answers with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. `people`
+    'auto' reads the raters table, then names and the overlap of tasks (see the notes). For slots, only agreement is
+    computed.
 
     Flags are significant at `alpha` after Holm adjustment over all tests of the study. Intervals are Student's t
     intervals over resampled clusters of items; those of competence exist for 'dawid-skene' with enough shared answers,

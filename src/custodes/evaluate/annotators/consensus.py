@@ -47,8 +47,10 @@ SPARSE = f"no interval: half of the annotators share fewer than {FEWEST_UNITS} i
 
 
 class Consensus(NamedTuple):
-    """Consensus by `method`: `posterior` (tasks, labels), `competence` (workers,) with bounds, and the `reason` for
-    none."""
+    """Consensus by `method`:
+
+    `posterior` (tasks, labels), `competence` (workers,) with bounds, and the `reason` if there is none.
+    """
 
     method: str
     posterior: Floats
@@ -129,8 +131,7 @@ def _enough(part: AnnotatorAnswers) -> bool:
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
     """(workers,): Cohen's kappa of each annotator with the consensus.
 
-    NaN where neither varies, and where fewer than `least` answers would be wrong by chance, which is too few for an
-    estimate.
+    NaN if neither varies, or if fewer than `least` answers would be wrong by chance, which is too few for an estimate.
     """
     counts = answers.confusion(posterior)
     total = counts.sum(axis=(1, 2))

@@ -21,10 +21,10 @@ SLOT = "a slot, which several persons may share"
 
 
 def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozenset[str], list[Note]]:
-    """The raters that are one person each, and notes on how this was determined.
+    """The raters that are single persons, and notes on how this was determined.
 
-    With 'auto' the raters table decides. Of the other raters, a slot is one with a numbered name (`annotator2`,
-    `human_b`) if all raters with similar names answered (nearly) the same tasks, as in files with a column per slot.
+    With 'auto' the raters table decides. Any other rater is a slot if its name is numbered (`annotator2`, `human_b`)
+    and all raters with similar names answered (nearly) the same tasks, as in files with a column per slot.
     """
     if people != "auto":
         return frozenset(raters if people == "persons" else ()), []
@@ -45,7 +45,7 @@ def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozen
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a name identifies nobody: a generic word with a number or letter.
+    """Whether a name is generic: a common word with a number or letter.
 
     >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
     (True, True, False, False)

@@ -1,4 +1,4 @@
-"""Summary of the data of a study, and problems that would mislead its reader."""
+"""Summary of the data of a study, and problems that would distort results."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def check(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Check:
-    """Summarise the data of a study and report problems that would mislead its reader.
+    """Summarise the data of a study and report problems that would distort results.
 
     Notes
     -----
@@ -147,7 +147,8 @@ def check(
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """One aspect: whether metrics are `compared` with annotators, else the problems.
+    """Results for one aspect. `compared`: whether metrics are compared with annotators; otherwise `problems` says why
+    not.
 
     `comparable` is False if annotators rate on different scales.
     """

@@ -64,7 +64,8 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
     """Systems with the highest score of a metric on all items, while hardly any other output has it, and the metric.
 
-    Systems that have the lowest score on all items by as many metrics are excluded: their outputs are empty or broken.
+    Systems that have the lowest score on all items by equally many metrics are excluded, because their outputs are
+    empty or broken.
     """
     highest = _at_an_end(scores)
     lowest = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest else []

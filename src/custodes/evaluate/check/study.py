@@ -29,7 +29,10 @@ ROUNDING = 1e-9
 
 
 def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
-    """Problems of the study over all aspects; names are also compared with those that were not selected."""
+    """Problems of the study over all aspects;
+
+    similar names are also searched among raters and systems that were not selected.
+    """
     rules = {note.rule for note in notes}
     texts = texts_alone(study)
     if texts is not None:

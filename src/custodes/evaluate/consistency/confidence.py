@@ -79,8 +79,9 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
 
     Columns: the probabilities, `order`, `people`, `unit` and `comparison`, sorted by `rater`.
 
-    Each row is one forecast. Averages over verdicts are not used, as the mean of two calibrated forecasts is
-    under-confident, and verdicts that agree are selected. So only `orders='first'` leaves any out."""
+    Each row is one forecast. Verdicts are not averaged or selected: the mean of two calibrated forecasts is
+    underconfident, and verdicts that agree are a biased selection. So verdicts are left out only by
+    `orders='first'`."""
     preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     first_alone = setting["orders"] == "first"

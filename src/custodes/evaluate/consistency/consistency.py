@@ -331,8 +331,8 @@ def consistency(
     with Holm adjustment over all tests of the study at `alpha`. Intervals are Student's t intervals over resampled
     clusters of items; those of findings come from their tests.
 
-    Of labels (pass or fail, categories) the table `repeated_labels` compares repeats of the same output. With `by`, the
-    table `slices` compares each slice of items with the others, by permutation of items.
+    For labels (pass or fail, categories), the table `repeated_labels` compares repeats of the same output. With `by`,
+    the table `slices` compares each slice of items with the others, by permutation of items.
 
     References
     ----------

@@ -23,7 +23,7 @@ SAID = {
 
 
 class Finding(NamedTuple):
-    """One test of a rater, by kind and factor (an own system; or what failures depend on)."""
+    """One test of a rater, by kind and factor (an own system, or the property on which failures depend)."""
 
     aspect: str
     rater: str

@@ -87,7 +87,7 @@ def _points_of_margin(correlation: float) -> float:
 
 
 def _longer(signs: Signs, length: Floats) -> Floats:
-    """1 if the longer output won, 1/2 for a tie; for outputs of different lengths."""
+    """For outputs of different lengths: 1 if the longer output won, 1/2 for a tie, 0 if it lost."""
     differ = length != 0
     return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
 
@@ -109,7 +109,7 @@ def _beyond(
 
 
 def _slots(people: Signs, rng: np.random.Generator) -> Signs:
-    """Verdicts by annotator if there are few, else each comparison's verdicts in random order in a few slots."""
+    """Verdicts in one column per annotator; with many annotators, in a few slots filled in random order."""
     if len(people) <= MOST_SLOTS:
         return people
     key = np.where(people != ABSENT, rng.random(people.shape), 2.0)

@@ -33,11 +33,11 @@ class RaterPreferences:
     """Verdicts and preferences of one aspect.
 
     `words` (items, systems) are numbers of words plus one (NaN: no text); empty without texts. `asked` has a row per
-    queried verdict, for raters with rows of this very aspect: positions of its rater, `item`, `pair` and `unit`,
+    queried verdict, for raters with rows of exactly this aspect: positions of its rater, `item`, `pair` and `unit`,
     `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1: the second, 0: unknown),
     `run`, `preference` (null: none) and `why` there is none. `signs` (raters, n) are preferences and `people` (n,)
     those of the combined annotators. `item`, `pair`, `unit` and `length` (log ratio of words, NaN if unknown) describe
-    the comparisons (n,). They are empty where only `asked` is used.
+    the comparisons (n,). They are empty if only `asked` is used.
     """
 
     aspect: str
@@ -71,7 +71,7 @@ class RaterPreferences:
 
 
 def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
-    """The material of every aspect of a selected study, and of rows without an aspect if other rows have one.
+    """The preferences for every aspect of a selected study, and for rows without an aspect if other rows have one.
 
     Raises `InputError` without any verdict or scores of two outputs of one item.
     """
@@ -151,7 +151,7 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score.
 
-    Labels are codes, or scores where a rater gave few different whole numbers.
+    Labels are codes, or scores if a rater gave only few different whole numbers.
     """
     scale = study.labels.get(aspect)
     scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
@@ -164,7 +164,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
-    """The material with one preference per rater and comparison."""
+    """The preferences with one row per rater and comparison."""
     queried = study.preferences.asked
     # without ties of equal outputs, comparisons are shared with other questions
     unchanged = queried.frame.height == study.preferences.frame.height

@@ -43,11 +43,11 @@ standard errors would be nearly 0."""
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples.
+    """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: pairs are tested by their own comparisons, which needs numbers that did not depend on outcomes.
-    `search_removal`: the fewest comparisons that change the leader are searched. `by_pair`: a study drew the human
-    comparisons of each pair at random, and their outcomes may have decided how many.
+    `test_pairs`: pairs are also tested by their own comparisons, which is valid only if the numbers of comparisons did
+    not depend on outcomes. `search_removal`: search the smallest set of comparisons whose removal changes the leader.
+    `by_pair`: the human comparisons of each pair are a random sample whose size may depend on the outcomes.
     """
 
     n_systems: int
@@ -69,13 +69,13 @@ class RaterModel:
 
     @property
     def label(self) -> str:
-        """The label of its random generator."""
+        """The label of the model's random generator."""
         return f"{self.aspect}|{self.rater}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelData:
-    """Comparisons in the form that a model takes.
+    """Comparisons as input of a model.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class FittedModel:
     more_battles : array of shape (pairs,)
         Further comparisons that would decide each pair with 50 % power.
     battles, opponents : int arrays of shape (systems,)
-        Number of comparisons, and of systems that each was compared with.
+        Number of comparisons, and of opponents, of each system.
     effects, unvaried, missing
         As in `ModelData`.
     """
@@ -313,7 +313,7 @@ def fit_corrected(
 
 
 def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
-    """Whether annotators and a metric can be adjusted for the presentation order together, or neither needs it.
+    """Whether the presentation order can be adjusted for in both annotators and metric, or in neither is necessary.
 
     human_order (labelled rows,): the order in which annotators saw them.
     """
@@ -324,7 +324,8 @@ def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_sy
 
 
 def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
-    """Why the presentation order of annotators cannot be averaged out; empty where either output came first as often.
+    """The reason why the presentation order of annotators cannot be averaged out; empty if both systems came first
+    equally often.
 
     Order (n,) of comparisons with their pair of systems and cluster. Within each pair the numbers of the two orders are
     compared, by clusters; all pairs together by a chi-squared test.
@@ -348,10 +349,12 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
 
 
 def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
-    """Why `probability` (rows,) is not how items were sampled: more or fewer have human labels than expected.
+    """The reason why `probability` (rows,) does not match the sampling of items: more or fewer items than expected have
+    human labels.
 
-    `labelled` and `item` are those of rows, `units` (items,) the clusters. The number of items less the sum of their
-    probabilities is divided by the larger of two standard errors: the binomial one and the one by clusters.
+    `labelled` and `item` are those of rows, `units` (items,) the clusters. The test statistic is the number of
+    annotated items minus the sum of the probabilities, divided by the larger of the binomial and the clustered standard
+    error.
     """
     from scipy.special import erfc
 
@@ -372,7 +375,7 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
 def _model_data(
     comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
 ) -> tuple[Comparisons, ModelData]:
-    """The comparisons where all covariates are known, and the data of their model."""
+    """The comparisons with known covariates, and the data of their model."""
     values = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
     unknown = [name for name, column in values.items() if np.isnan(column).all()]
     complete = np.ones(len(comparisons), dtype=bool)
@@ -427,6 +430,6 @@ def matched(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
 
 
 def _per_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
-    """(systems,): in how many comparisons each system is."""
+    """(systems,): number of comparisons of each system."""
     counts = [np.bincount(side, weights=number, minlength=n_systems) for side in (first, second)]
     return np.asarray(counts[0] + counts[1]).astype(np.int64)

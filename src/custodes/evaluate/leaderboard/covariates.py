@@ -1,4 +1,4 @@
-"""Covariates on request: properties of outputs other than quality, as differences of two outputs."""
+"""Optional covariates: differences between two outputs in properties other than quality."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Covariate:
     rows: pl.DataFrame
 
     def differences(self, comparisons: Comparisons) -> Floats:
-        """(n,): value of the first system minus that of the second; NaN where either has none."""
+        """(n,): value of the first system minus that of the second; NaN if one of them has none."""
         n_systems = len(comparisons.systems)
         item = label_codes(self.rows["item"], comparisons.items)
         system = label_codes(self.rows["system"], comparisons.systems)

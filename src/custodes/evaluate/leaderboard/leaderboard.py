@@ -279,18 +279,18 @@ def leaderboard(
 
     Notes
     -----
-    Two outputs of one item that a rater scored or compared are a comparison; scores are compared by the tie rule.
-    `strength` follows the Bradley-Terry model with ties by Davidson: two systems whose strengths differ by d have odds
-    of exp(d). A known and varying presentation order is adjusted for, and so is each of `covariates`: 'length' (log
-    ratio of words of two texts), or a rater (its scores in standard deviations). Intervals use clusters of items; those
-    of ranks, groups and decisions hold jointly for all systems of a rater.
+    A comparison consists of two outputs of one item that a rater scored or compared; scores are compared by the tie
+    rule. `strength` follows the Bradley-Terry model with ties by Davidson: two systems whose strengths differ by d have
+    odds of exp(d). A known and varying presentation order is adjusted for, and so is each of `covariates`: 'length'
+    (log ratio of words of two texts), or a rater (its scores in standard deviations). Intervals use clusters of items;
+    those of ranks, groups and decisions hold jointly for all systems of a rater.
 
-    The combined annotators are 'human'. Where a metric has more comparisons than annotators, 'corrected:METRIC'
-    estimates human strengths on all comparisons from both. It assumes that the annotated comparisons are a random
-    sample (or that the items table gives their `probability`); where a test rejects this, or the errors of the metric
-    cannot be estimated, its values are null. Studies of annotators alone or metrics alone are allowed. Counts
-    (`count_battles`, `count_pairs`) can replace the study; they have no clusters, so intervals are null unless each
-    comparison is of a different item.
+    The combined annotators are 'human'. If a metric has more comparisons than the annotators, 'corrected:METRIC'
+    estimates human strengths on all comparisons from both sources. It assumes that the annotated comparisons are a
+    random sample (or that the items table gives their `probability`); if a test rejects this, or the errors of the
+    metric cannot be estimated, its values are null. Studies of annotators alone or metrics alone are allowed. Counts
+    (`count_battles`, `count_pairs`) can replace the study; they have no clusters, so intervals are null unless every
+    comparison has its own item.
 
     References
     ----------
@@ -380,7 +380,7 @@ def _models(
     overall: bool,
     options: Options,
 ) -> dict[tuple[str, str], RaterModel]:
-    """Models by aspect and rater, human ratings first, without raters that are covariates.
+    """Models by aspect and rater, human ratings first; raters used as covariates are left out.
 
     A metric that rates outputs as a whole has one model for all aspects if `overall`.
     """

@@ -82,7 +82,7 @@ def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
 
 
 def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
-    """The same human preferences with a simulated metric, which errs by the ideal mixture matrix.
+    """The same human preferences with a simulated metric, whose errors follow the ideal mixture matrix.
 
     On `more` further items, the human preference is drawn from the outcome proportions of the pair.
     """

@@ -1,5 +1,4 @@
-"""A live protocol with many annotators: which questions are open, and the decision of each pair at its interim
-analyses."""
+"""A live protocol with many annotators: open questions, and the decision of each pair at its interim analyses."""
 
 from __future__ import annotations
 
@@ -30,14 +29,14 @@ class ConcurrentAnnotation:
 
     Each pair has a random order of its items, `orders`; a position is an index in this order. `systems` (pairs, 2) are
     the systems of each pair, `units` (items,) the cluster of each item, and `metric` (pairs, items) the metric's
-    preferences. A pair is analysed on the first usable positions of its order once all of these are settled. Answers
-    that arrive elsewhere are ignored until then, so the speed of annotators has no effect. A pair proceeds without
-    waiting for other pairs, except in two cases:
+    preferences. A pair is analysed on the first usable positions of its order once all of these are settled. Answers at
+    later positions are ignored until then, so the speed of annotators has no effect. A pair proceeds without waiting
+    for other pairs, except in two cases:
 
     - The estimator uses all pairs, or items share clusters within a prefix: interim analyses are common to all pairs.
-    - The budget may not cover another analysis of all undecided pairs: the last answers are shared evenly, by position,
-    once
-      all pairs have completed theirs. The shares depend on which pairs are undecided, never on the speed of annotators.
+    - The budget may not cover another analysis of all undecided pairs: once all pairs have completed the current one,
+    the remaining answers are shared evenly, by position. The shares depend on which pairs are undecided, never on the
+    speed of annotators.
 
     `n` is the number of usable answers, `look` the current or last interim analysis, `target` the usable answers at its
     end; `is_open` and `decision` are those of each pair. `why` is the reason for closing: 'rule', 'items' (or analyses)
@@ -154,10 +153,10 @@ class ConcurrentAnnotation:
         return self._completed(pair)
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Reopen refused positions of which no completed analysis was computed without them; returns those reopened.
+        """Reopen refused positions, except those that a completed analysis excluded; returns the reopened positions.
 
-        The current analysis is determined again from its first usable positions. Positions behind these that are
-        answered, leased or `begun` stay in it, so it may become slightly larger.
+        The current analysis is determined again from its first usable positions. Later positions that are answered,
+        leased or `begun` remain part of it, so it may become slightly larger.
         """
         state = self._pairs[pair]
         since = state.begin if state.looks else 0
@@ -284,7 +283,7 @@ class ConcurrentAnnotation:
         return judged
 
     def _go_on(self) -> None:
-        """Start the next analysis of every pair whose last one is done, as far as the budget is certain to cover it."""
+        """Start the next analysis of every pair whose last one is complete, if the budget certainly covers it."""
         waiting = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
@@ -317,7 +316,7 @@ class ConcurrentAnnotation:
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
-        """The next interim analysis that lacks an answer, if any."""
+        """The next interim analysis with missing answers, if any."""
         looks = range(self.look[pair] + 1, len(self.rule.looks))
         return next((look for look in looks if self._wants(pair, look) > 0), None)
 

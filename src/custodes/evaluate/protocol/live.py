@@ -19,7 +19,7 @@ __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "
 
 
 class Annotation(NamedTuple):
-    """A question to annotators: which system's output for this item is better?"""
+    """A question to annotators: which of two systems has the better output for this item?"""
 
     item: str
     system_a: str
@@ -60,7 +60,7 @@ def start(
     """Start a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
 
     `metric`: preferences of one rater on the same systems and items, for estimators that use a metric. `clusters`: the
-    document of each item; documents take turns, and annotations that share a document have less weight.
+    document of each item; documents alternate, and annotations that share a document have less weight.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
@@ -91,7 +91,8 @@ def start(
 
 @checked
 def next_annotations(state: State) -> list[Annotation]:
-    """The questions that the current interim analyses need; unchanged until answers are recorded, empty at the end.
+    """The open questions of the current interim analyses. The list does not change until answers are recorded and is
+    empty at the end.
 
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]

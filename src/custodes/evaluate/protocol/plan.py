@@ -161,11 +161,11 @@ def plan(
     -----
     Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems; all have the proportion of
     ties `tie_rate` (default 0.3). With a `pilot`, the pairs and their posterior outcome proportions come from it;
-    if the pilot is the first part of a study of `items`, `forecast` predicts how that study will end, with an
-    interval. `channel` (3, 3) [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix
-    E of the paper); a pilot has its own with `metrics`. The metric rates all `items` and `metric_items` more.
-    Several values of `stopping` and `estimator` have one row each. The power of annotators alone is exact for a
-    single analysis.
+    if the pilot is the first part of a study of `items`, `forecast` predicts how that study will develop, with an
+    interval. `channel` (3, 3) [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix E
+    of the paper); with `metrics` it is estimated from the pilot. The metric rates all `items` and `metric_items`
+    further items. Several values of `stopping` and `estimator` give one row each. The power of annotators alone is
+    exact for a single analysis.
 
     References
     ----------
@@ -352,7 +352,7 @@ def _rows(
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `plan`; for each rule annotators alone come first, as the reference of the savings."""
+    """Rows of the table `plan`; for each rule, annotators alone come first as the reference for savings."""
     answers, shares = drawn
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:

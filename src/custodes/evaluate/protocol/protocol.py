@@ -162,9 +162,9 @@ def protocol(
     All pairs of systems start undecided. Each round adds annotations to each undecided pair, on items in an order drawn
     for each pair and replication. A pair is decided when theta = P(p_win > p_loss) exceeds 1 - gamma/2 or falls below
     gamma/2. The protocol ends when every pair is decided, or items or budget are used up. `stopping` sets these rules;
-    several have one row each. The reference is the same rule by annotators alone, on all annotations. A fixed design
-    with as many annotations, equal for all pairs and analysed once, is reported with each row. Clusters (documents) are
-    annotated in turn, and annotations that share one count for less.
+    several rules give one row each. The reference decisions use the same rule and annotators alone, on all annotations.
+    Each row also reports a fixed design with the same number of annotations, equally many per pair and analysed once.
+    Clusters (documents) alternate, and annotations that share a cluster have less weight.
 
     `metrics` 'none' (the default) uses annotators only. `ideal` simulates a metric with the confusion matrix of the
     paper. `null` permutes the systems within each cluster (or item).

@@ -17,8 +17,8 @@ RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 def favours(view: AspectResults) -> Iterator[str]:
     """Findings of partiality of metrics that are significantly better than chance, one line per group of near copies.
 
-    Each line reports the first finding of its group. The metric that agrees best comes first, then the others of the
-    top group, then all others; among these the largest partiality.
+    Each line reports the first finding of its group. The metric that agrees best comes first, then the other metrics of
+    the top group, then all others; within each, those with the largest partiality first.
     """
     conclusive = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive.height:
@@ -75,7 +75,7 @@ def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
 
 
 def do_near_copies(copies: list[str], **limit: int) -> str:
-    """Sentence ending on near copies with the same finding, to follow `so`."""
+    """End of a sentence on near copies with the same finding, after the word `so`."""
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, **limit)}"
 
 

@@ -56,7 +56,7 @@ def best(view: AspectResults) -> Iterator[str]:
 
 
 def interim(view: AspectResults) -> Iterator[str]:
-    """What the interim analyses of a study decided, which the joint test of all pairs may not."""
+    """Decisions of the interim analyses of a study, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
     sides = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
@@ -119,7 +119,7 @@ def labels(view: AspectResults) -> Iterator[str]:
     """Number of undecided pairs, and the comparisons needed by those that matter for the best system.
 
     First come pairs with the leader, then pairs within the top group. Decisions and forecasts use the joint test of all
-    pairs; if the strengths do not describe a pair, its own comparisons. There is no forecast for a corrected
+    pairs, or a pair's own comparisons if the strengths do not fit the pair. There is no forecast for a corrected
     leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]

@@ -89,7 +89,7 @@ class Verdict(Result):
     )
 
     def lines(self) -> Iterator[str]:
-        """Plain text, one statement a line."""
+        """Plain text, one statement per line."""
         for aspect, kind, text in self.verdict.select("aspect", "kind", "text").iter_rows():
             yield f"{aspect}{': ' if aspect else ''}{HEADINGS[kind]}: {text}"
 

@@ -98,7 +98,7 @@ class AspectResults:
         self.decided_directly = {frozenset(pair) for pair in decided.select("system_a", "system_b").iter_rows()}
 
     def side(self, *names: str) -> list[str]:
-        """The metrics on these sides of the chance level."""
+        """The metrics that are above, below or not different from the chance level."""
         return [row["metric"] for row in self.standing if row["side"] in names]
 
     @property
@@ -122,7 +122,7 @@ def _first(frame: pl.DataFrame) -> Row | None:
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
     """The top group of metrics of each aspect, best first; empty if no metric is above chance.
 
-    If metrics were not tested against each other, it has those above chance.
+    If metrics were not tested against each other, these are the metrics above chance.
     """
     top: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):

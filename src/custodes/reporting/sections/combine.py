@@ -69,7 +69,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def first_of(result: Combine) -> str:
-    """The method given first, before any result was known, and therefore the one that is evaluated."""
+    """The method that is evaluated: the first one, since it was chosen before any result was known."""
     return str(result.provenance.options["method"][0])
 
 
@@ -166,7 +166,7 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
 
 def sentences(result: Combine) -> list[tuple[str, str]]:
     """Target and sentence: gain of the first combination over the best single metric on held-out items, and scores of
-    the others without a claim.
+    the other methods without a test.
     """
     sentences = []
     for target, way, single, others in _rivals(result):

@@ -50,7 +50,7 @@ class ModelFiles:
 
     @property
     def has_words(self) -> bool:
-        """Whether its files define a tokenizer."""
+        """Whether the files of the encoder define a tokenizer."""
         return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
     def setting(self, file: str) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
 
 
 def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
-    """Maximum number of tokens by the settings of the model; None if they set none."""
+    """Maximum number of tokens by the settings of the model; None if there is no limit."""
     limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
     if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
         limits[1] -= int(config.get("pad_token_id") or 0) + 1

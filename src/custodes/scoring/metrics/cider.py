@@ -1,4 +1,7 @@
-"""CIDEr-D: n-grams weigh more the fewer items have them in their references (Vedantam et al. 2015, section 5)."""
+"""CIDEr-D:
+
+an n-gram has more weight if fewer items contain it in their references (Vedantam et al. 2015, section 5).
+"""
 
 from __future__ import annotations
 

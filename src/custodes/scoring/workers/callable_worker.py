@@ -29,7 +29,7 @@ python = Path(os.__file__).parent
 
 
 def decides(module, path):
-    """Whether a module belongs to the function's package, or neither to Python nor to an installed package."""
+    """Whether a module belongs to the function's package, or is neither part of Python nor of an installed package."""
     installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return module.partition(".")[0] == name.partition(".")[0] or not (
         installed or module in ("__main__", "worker_protocol")

@@ -20,7 +20,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     """Posterior of win, tie and loss probabilities from human counts (..., 3) alone, without draws.
 
     p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, since they take most of the
-    time. Nothing else is NaN: without ratings the posterior is the prior.
+    time. No other value is NaN: without ratings the posterior is the prior.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)

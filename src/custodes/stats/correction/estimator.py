@@ -187,8 +187,8 @@ class Estimate:
     def resolved(self, *, gamma: float) -> Estimate:
         """The estimate as input of a stopping rule, made with confidence 1 - gamma or without intervals.
 
-        `sd` is derived from the interval if there is one. n effective draws cannot resolve probabilities below 1 / n,
-        so `theta` is kept at least that far from 0 and 1, as a stopping boundary may require more precision.
+        `sd` is derived from the interval if there is one. With n effective draws, probabilities below 1 / n cannot be
+        estimated, so `theta` is kept at least that far from 0 and 1.
         """
         from scipy.special import ndtri
 
