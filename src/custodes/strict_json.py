@@ -1,4 +1,4 @@
-"""Strict JSON: declared types, no duplicate keys, and files that must be as they were written."""
+"""Strict JSON: declared types, no duplicate keys, and detection of edited files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that take seconds to compute and depend on library versions only, in the user's cache folder."""
+"""Cache in the user's folder for texts that take seconds to compute and depend only on library versions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ALONE = 0o700
 
 
 def cached_text(name: str, make: Callable[[], str]) -> str:
-    """The text of a name that includes a version: read from the user's cache, or computed by `make` and stored there.
+    """The text stored under a name (which includes a version), or computed by `make` and then stored.
 
-    If nothing can be stored, it is computed every time. Damaged files are not used, nor a folder that other users can
-    open.
+    If it cannot be stored, it is computed every time. Damaged files, and folders that other users can open, are not
+    used.
 
     >>> cached_text("doctest-2", lambda: "result")
     'result'

@@ -21,8 +21,8 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     """Proportions of correct, inversion, omission, insertion: human (pairs,), other (..., pairs) -> (..., 4), sum 1.
 
     Decisions are 1, 0 (no difference) or -1; NaN marks a pair without a decision, which is left out. Inversion:
-    opposite winners. Omission: annotators find a difference, the other rater none. Insertion: the other rater finds
-    one, annotators none. NaN if no pair is decided by both.
+    opposite winners. Omission: annotators find a difference, the other rater none. Insertion: the other rater finds a
+    difference, annotators none. NaN if no pair has decisions of both.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]

@@ -2,7 +2,7 @@
 
 A resample draws each of G clusters with equal probability, so the numbers drawn per group are multinomial with the
 proportions of groups. This has the same distribution with fewer random numbers. Millions of battles have thousands of
-groups; documents with comparisons of all pairs are mostly a group each.
+groups; documents with comparisons of all pairs mostly form a group of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ClusterGroups(NamedTuple):
 def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
     """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
 
-    `number` (units,): how many equal clusters each unit represents, 1 by default.
+    `number` (units,): number of equal clusters that each unit represents, 1 by default.
 
     >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()

@@ -153,7 +153,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
 
 
 def _filled(near: list[int], open_: list[int], a: int, b: int) -> int:
-    """Clique with both nodes and all that can be added: first nodes that cover an uncovered pair, then others.
+    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then others.
 
     Sets of nodes are bit masks in integers, which are much faster than small arrays.
     """

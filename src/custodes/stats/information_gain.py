@@ -21,10 +21,10 @@ _ROUNDS = 20
 def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     """Relative gain of information at which a pair is decided with 50 % power: (pairs,).
 
-    `z` (pairs,) is the estimate over its standard error; `seen` (pairs,) the information, as the number of independent
-    comparisons without ties that would give this standard error. A pair is decided if |z| is at least `critical`. The
-    prior of the true margins is fitted to all pairs, so that large observed differences are shrunk. 0 if the pair is
-    decided; inf if 20 times the information is not sufficient; NaN if z or the information is.
+    `z` (pairs,) is the estimate over its standard error; `seen` (pairs,) is the current information: the number of
+    independent comparisons without ties that would give this standard error. A pair is decided if |z| is at least
+    `critical`. The prior of the true margins is fitted to all pairs, so that large observed differences are shrunk. 0
+    if the pair is decided; inf if 20 times the information is not sufficient; NaN if z or the information is.
 
     >>> z, seen = np.array([1.41, 2.58, 0.0]), np.array([50.0, 60.0, 10.0])
     >>> information_gain(z, seen, critical=1.96).round(1)

@@ -40,8 +40,10 @@ Batch = tuple[int, Statistics]
 
 
 class Adjusted(NamedTuple):
-    """Adjusted p-values of hypotheses (k,), NaN if not tested; `at_threshold`: it is uncertain, by their Monte Carlo
-    error, whether they are at most the level."""
+    """Adjusted p-values of hypotheses (k,), NaN if not tested;
+
+    `at_threshold`: whether the Monte Carlo error of the p-value spans the level.
+    """
 
     p_adjusted: Floats
     at_threshold: Bools
@@ -51,7 +53,7 @@ class Adjusted(NamedTuple):
 class Family:
     """Estimates (k,) with their intervals, single p-values, and p-values adjusted for the family; NaN where undefined.
 
-    `at_threshold`: it is uncertain, by the Monte Carlo error of `p_adjusted`, whether it is at most the level.
+    `at_threshold`: whether the Monte Carlo error of `p_adjusted` spans the level.
     """
 
     estimate: Floats
@@ -301,7 +303,7 @@ def bootstrap_tests(
     shape : tuple of int
         Number k of estimates, and 1 + B.
     n_units : float
-        Number of resampled units. With too few for any test there is neither p-value nor interval.
+        Number of resampled units. With too few units for any test there is neither p-value nor interval.
     confidence : float
         Of the intervals.
     alpha : float

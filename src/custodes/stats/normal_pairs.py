@@ -40,9 +40,9 @@ def pair_tests(
     first, second : array of int of shape (k,)
         The two estimates of each pair.
     n_units : float
-        Number of units behind the covariance. With too few for any test at `alpha` nothing is tested.
+        Number of units behind the covariance. With too few units for any test at `alpha`, nothing is tested.
     alpha : float
-        Level of the family. Directions are added until each p-value lies clearly on one side of it.
+        Level of the family. Directions are added until each p-value is clearly above or below it.
 
     Returns
     -------

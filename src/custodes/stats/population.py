@@ -1,4 +1,4 @@
-"""Population values of system scores behind their noisy means, for intervals of statistics over systems.
+"""Population values of system scores, estimated from their noisy means, for intervals of statistics over systems.
 
 The mean of a system over the items at hand is its population mean plus noise. The noise lowers a
 correlation over systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds
@@ -120,8 +120,9 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     22, (n, metrics) each.
 
     `points` (2, metrics, systems) are observed values in units of the noise, whose scatter matrix has `degrees` degrees
-    of freedom. A direction with true variance s and noise variance 1 keeps s / (s + 1) of a value, and the root of that
-    of an error. If one side is a linear function of the other, the direction without variance keeps nothing.
+    of freedom. In a direction with true variance s and noise variance 1, values are multiplied by s / (s + 1) and
+    errors by its square root. If one side is a linear function of the other, values in the direction without variance
+    become 0.
     """
     rng = np.random.default_rng(_SEED)
     first, second = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))

@@ -1,8 +1,8 @@
 """Normalised Kendall distances between raters, and the influence of every ranked thing on them.
 
 Common arrays: values (raters, units, n), one ranking of n things per unit, NaN = not rated; first, second (P,) the
-raters of each pair. Only things rated by both count. In each unit w = (w_1 .. w_n) are weights of things, 1 in the
-data; sums are over ordered pairs i != j of things, weighted by w_i w_j.
+raters of each pair. Only things rated by both raters are used. In each unit w = (w_1 .. w_n) are weights of things, 1
+in the data; sums are over ordered pairs i != j of things, weighted by w_i w_j.
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) ->
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     """Sums of the rankings of every rater over units, in every resample.
 
-    An incomplete ranking is stretched to all n ranks. A thing missing in some units gets its mean over its other units.
-    A ranking of one thing is left out. For complete data these are sums of mid-ranks.
+    An incomplete ranking is rescaled to the range of n ranks. A thing missing in some units gets its mean over its
+    other units. A ranking of one thing is left out. For complete data these are sums of mid-ranks.
 
     Parameters
     ----------

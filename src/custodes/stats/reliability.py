@@ -31,7 +31,8 @@ def of_two(table: NDArray[Any]) -> Floats:
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
     """Coincidence matrices of labels, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
 
-    Each of the m labels of a task is paired with the m - 1 others and counts once; tasks with one label do not count.
+    Each of the m labels of a task is paired with the m - 1 others, with a total weight of 1; tasks with one label are
+    ignored.
     """
     votes, n = labels.votes, labels.n_votes
     share = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
@@ -129,10 +130,10 @@ def effective_number(counts: Ints) -> float:
 class Taste(NamedTuple):
     """Intraclass correlation of the answers of annotators.
 
-    `icc`: correlation of two answers of one annotator on different items of a group, minus that of two annotators;
-    `error`: its standard error over annotators; `answers_per_annotator`: their mean number in a group, weighted by
-    answers; `effect`: the design effect of proportions of answers. NaN if fewer than two annotators answered twice in a
-    group.
+    `icc`: correlation of two answers by the same annotator to different items of a group, minus that of answers by two
+    annotators; `error`: its standard error over annotators; `answers_per_annotator`: their mean number in a group,
+    weighted by answers; `effect`: the design effect of proportions of answers. NaN if fewer than two annotators
+    answered twice in a group.
     """
 
     icc: float
@@ -222,7 +223,8 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """Mean preferences with standard errors clustered by annotator.
 
     The variance is that of sums over annotators, times G / (G - 1); the degrees of freedom of t are the effective
-    number of annotators minus one, so that a few very active annotators count as a few. For a sample of fixed size.
+    number of annotators minus one, so that a few very active annotators do not count as many. The result is valid for a
+    sample of fixed size.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     """P-values adjusted for the number of pairs tested: p (..., pairs) -> (..., pairs).
 
     `holm` controls the probability of any false decision, `bh` (Benjamini-Hochberg) the proportion of false ones among
-    all decisions. NaN stays NaN and does not count as a test.
+    all decisions. NaN values remain NaN and are not counted as tests.
 
     >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), correction="holm").tolist()
     [0.03, 0.06, nan, 0.06]
@@ -93,7 +93,7 @@ class SignTest:
 
     @property
     def one_by_one(self) -> SignTest:
-        """The same test without the adjustment."""
+        """The same test without adjustment."""
         return replace(self, correction="none")
 
     def p_values(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Ratios in slices of the data, each compared with the rest by permutation tests."""
+"""Ratios in slices of the data, each compared with the ratio in all other slices by permutation tests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SAME = 1e-9
 class SliceTests(NamedTuple):
     """Arrays (ratios, slices), NaN where undefined or not tested.
 
-    `n`: parts with data; `value`: ratio in the slice; `other`: in the rest; `difference` of the two, with bounds `low`
-    and `high` and the p-value of this test alone; `p_adjusted` for all ratios and slices.
+    `n`: parts with data; `value`: ratio in the slice; `other`: ratio in the other slices; `difference`: their
+    difference, with bounds `low` and `high` and the unadjusted p-value; `p_adjusted` for all ratios and slices.
     """
 
     n: Ints
@@ -44,10 +44,10 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices make
     the test conservative if parts are exchangeable, and keep its level if the variance of a small slice is much larger
-    than that of the rest: the variance of a slice is at least its mean with the overall variance, which counts as one
-    part, and the observed statistic is treated as Student's t with the parts of the smaller side. P-values are adjusted
-    by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed of
-    an analysis.
+    than that of the rest: the variance of a slice is shrunk upwards towards the overall variance, which counts as one
+    part, and the observed statistic is treated as Student's t with the number of parts of the smaller side. P-values
+    are adjusted by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on
+    the seed of an analysis.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _spread(sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _statistic(difference: Floats, error: Floats) -> Floats:
-    """|t|; 0 if there is no difference, or if a permutation leaves it undefined."""
+    """|t|; 0 if there is no difference, or if it is undefined for a permutation."""
     size = np.abs(np.nan_to_num(difference))
     return np.where(size > _SAME, size / np.where(error > 0, error, np.finfo(float).tiny), 0.0)
 

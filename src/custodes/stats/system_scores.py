@@ -74,7 +74,7 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
     """Mean scores of every system by every rater: scores (raters, items, systems) -> (B, raters, systems).
 
     NaN if a system has no rating in the resample. Means are rounded to about twelve digits, so that systems with equal
-    means tie exactly, whatever the order of summation.
+    means tie exactly for any order of summation.
 
     >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
     [[[2.0, 2.0]]]
@@ -93,7 +93,7 @@ def system_fit(
     If each item has all systems these are means over items. Otherwise scores are fitted by least squares with effects
     of items and systems: a system's score is its effect plus the mean item effect. So a system with difficult items is
     not underrated, as long as others have these items, too. Scores of systems that are not connected by common items
-    have no common level. NaN if a system has no cell in the resample. Rounded to about twelve digits, so that equal
+    are not comparable. NaN if a system has no cell in the resample. Rounded to about twelve digits, so that equal
     scores tie exactly.
 
     >>> scores = np.array([[[1.0, 2], [5, np.nan], [np.nan, 8]]])  # one easy, one hard, one harder item

@@ -24,7 +24,7 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     label); human ratings without metric ratings are weighted by their number. A preference that annotators never gave
     has a flat column of mu. Interval and theta come from Bayesian-bootstrap draws (paired cells + 1/9), and are wide if
     mu is close to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin
-    is NaN if mu is singular or without annotations; then the interval is [-1, 1] and theta 1/2, whatever the metric.
+    is NaN if mu is singular or if there are no annotations; then the interval is [-1, 1] and theta 1/2 for any metric.
 
     >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
     >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))

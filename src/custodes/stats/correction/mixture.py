@@ -61,7 +61,7 @@ def mixture_posterior(
         Level of the equal-tailed intervals. None: no intervals, and theta is only as precise as the decision requires.
     gamma : float or None
         Error level of decisions. Draws continue until theta is four standard errors away from gamma / 2 and 1 - gamma /
-        2, or `MOST_DRAWS` are reached. None: until the standard error of theta is at most .005.
+        2, or `MOST_DRAWS` are reached. If None, draws continue until the standard error of theta is at most .005.
     rng : numpy.random.Generator
         Provides the seed of all draws.
 
@@ -69,8 +69,8 @@ def mixture_posterior(
     -------
     Estimate
         Of shape (...), with at least 1000 effective draws if there is an interval. Without metric-only items the
-        posterior has a closed form, and `effective_draws` is NaN. Nothing else is NaN: without ratings the posterior is
-        the prior.
+        posterior has a closed form, and `effective_draws` is NaN. No other value is NaN: without ratings the posterior
+        is the prior.
 
     References
     ----------
@@ -279,9 +279,9 @@ class _Sums:
     def estimate(self, places: Ints, *, cautious: bool) -> Estimate:
         """Estimates of the tables at some positions, without intervals.
 
-        The standard error of theta is that of the delta method plus the effect of one more draw, as an event without
-        draws is not impossible. The additional draw has the mean weight, or with `cautious` the largest weight: if few
-        draws dominate the weights, their squares alone underestimate the error.
+        The standard error of theta is that of the delta method plus the effect of one more draw, because an event that
+        occurs in no draw may still be possible. The additional draw has the mean weight, or with `cautious` the largest
+        weight: if few draws dominate the weights, their squares alone underestimate the error.
         """
         total, squares, better, better_squares, *sums = self.values[:, places]
         effective = self.effective[places]

@@ -25,7 +25,7 @@ _NOISE = 1e-9
 
 
 class Margins(NamedTuple):
-    """Margins of all pairs under an additive model: (..., pairs), or (...) where stated.
+    """Margins of all pairs under an additive model: (..., pairs), unless another shape is stated.
 
     `margin`, its standard `error` and `freedom` (...), clusters - 1; the number of annotated `clusters` (...);
     `additivity_p` (...), the p-value of "margins are differences of system levels".
@@ -40,7 +40,7 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Estimate):
-    """An estimate for all pairs (..., pairs), with the number of `clusters` and `additivity_p` (...) behind it."""
+    """An estimate for all pairs (..., pairs), with the number of `clusters` and `additivity_p` (...)."""
 
     clusters: NDArray[np.int64]
     additivity_p: Floats

@@ -29,8 +29,8 @@ def poststratified_moments(counts: Counts) -> Moments:
     Strata r are the metric's preferences, and a stratum of human ratings without metric ratings. q is Dirichlet(items
     in the stratum, + 1/3 for metric preferences), nu[.|r] Dirichlet(human preferences in it + 1/3), all independent. A
     stratum without annotations thus has equal prior probabilities of wins, ties and losses, with the weight of one
-    annotation. Metric-only items count if at least one item has both ratings. Never NaN: without ratings all
-    preferences are equally probable.
+    annotation. Metric-only items count if at least one item has both ratings. The result is never NaN: without ratings
+    all preferences are equally probable.
 
     >>> mean, variance = poststratified_moments(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))

@@ -33,9 +33,9 @@ def ppi_margin(counts: Counts) -> Margin:
     the paired items correct the bias (rectifier). Without metric-only items this is the mean of the human labels. Human
     labels on items without metric labels are an independent second estimate, combined by inverse variance (with one
     label variance for all). If the rectified labels do not vary at all, their variance cannot be estimated: one more
-    item with the largest error is added, so that a few equal labels decide nothing. Not clipped to [-1, 1]. t quantiles
-    with labels - 1 degrees of freedom are used with fewer than 50 labels. NaN without labels; the error also with one
-    label.
+    item with the largest error is added, so that a few equal labels do not lead to a decision. Not clipped to [-1, 1].
+    t quantiles with labels - 1 degrees of freedom are used with fewer than 50 labels. NaN without labels; the error
+    also with one label.
 
     >>> margin, error, freedom = ppi_margin(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -75,7 +75,7 @@ def ppi_margin(counts: Counts) -> Margin:
 
 
 def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = None) -> Floats:
-    """share * first + (1 - share) * second, where a term with weight 0 may be undefined."""
+    """share * first + (1 - share) * second; a term with weight 0 may be undefined."""
     rest = 1 - share if other is None else other
     return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
 

@@ -65,10 +65,10 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:
     """P-value of "failures do not depend on these features": failed (n,), features (k, n), units (n,) clusters.
 
-    The statistic is the largest |z| of a feature, where z compares its sum over failures with that of as many verdicts
-    drawn at random. It is compared with the same of `draws` random draws (fewer if it is clearly not significant). If
-    failures come in clusters, z is divided by the root of their design effect (over all features, at least 1). NaN with
-    fewer than five failures (or successes), or if no feature varies.
+    The statistic is the largest |z| of a feature, where z compares the feature's sum over failures with its sum over
+    equally many verdicts drawn at random. It is compared with the same statistic of `draws` random draws (fewer if it
+    is clearly not significant). If failures come in clusters, z is divided by the root of their design effect (over all
+    features, at least 1). NaN with fewer than five failures (or successes), or if no feature varies.
 
     >>> failed = np.arange(60) < 8
     >>> rng = np.random.default_rng(0)

@@ -69,8 +69,8 @@ def bins_of(sure: Floats) -> Ints:
 def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
     """Mean of `right` (n,) in each bin with Wilson bounds, (bins,) each.
 
-    The number of verdicts is reduced by the design effect of clusters `units`; in a bin that is all right or all wrong,
-    a cluster counts as one verdict.
+    The number of verdicts is reduced by the design effect of clusters `units`; in a bin with only correct or only wrong
+    verdicts, a cluster counts as one verdict.
 
     >>> result = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
     >>> [round(float(own[0]), 2) for own in result]
@@ -93,7 +93,7 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
 
 
 def known_variance(chances: Floats, comparisons: Ints) -> float:
-    """Variance of the number of most likely outcomes that occur, if the probabilities (n, k) are right.
+    """Variance of the number of most likely outcomes that occur, if the probabilities (n, k) are calibrated.
 
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome, which occurs with the mean of their
     probabilities.

@@ -1,8 +1,8 @@
 """Correlations of the latent normal variables behind verdicts (win, tie or loss).
 
-A judge may be decisive (hardly any ties) and annotators not, or the reverse; their verdicts then depend on quality by
+If a judge gives hardly any ties and annotators give many (or the reverse), their verdicts depend on quality through
 curves of different shapes. The latent correlations do not depend on these curves. They are computed within strata
-(pairs of systems), so that differences between systems have no effect, only variation between items.
+(pairs of systems), so that only variation between items has an effect, not differences between systems.
 """
 
 from __future__ import annotations

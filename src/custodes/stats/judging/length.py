@@ -1,11 +1,11 @@
 """Length bias: does a judge prefer the longer output more than annotators do?
 
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
-even when human verdicts are held fixed, because these adjust for quality only in part. Two annotators solve this
-problem: quality is what they have in common, so their agreement shows how much of a verdict is noise (errors in
-variables). With one annotator there are bounds only. Correlations are on the latent scale (see `latent`), so that a
-judge may be more or less decisive than annotators, and within pairs of systems: over all pairs quality has a mixture
-distribution, which is not normal.
+even after adjustment for human verdicts, because these measure quality only imperfectly. Two annotators solve this
+problem: quality is defined as their common part, so their agreement shows the proportion of noise in a verdict (errors
+in variables). With one annotator only bounds can be computed. Correlations are on the latent scale (see `latent`), so
+that a judge may be more or less decisive than annotators, and within pairs of systems: over all pairs quality has a
+mixture distribution, which is not normal.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LengthBias(NamedTuple):
 def length_bias(
     judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, confidence: float
 ) -> LengthBias:
-    """Test whether a judge prefers length more than quality, as rated by annotators, explains.
+    """Test whether a judge's preference for length exceeds what quality, as rated by annotators, explains.
 
     judge (n,) and people (annotators, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
     lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only informative strata are used

@@ -59,7 +59,7 @@ def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Training and held-out rows of each fold; rows with fold -1 are in neither: fold (rows,).
+    """Training and held-out rows of each fold, given fold (rows,); rows with fold -1 are in neither.
 
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]

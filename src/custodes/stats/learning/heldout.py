@@ -63,8 +63,8 @@ def heldout(
 ) -> Floats:
     """A statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
 
-    NaN if it is defined in no fold (either side is constant in the resample, or nothing is predicted). Outputs of
-    different folds are never compared, as their predictions come from different models.
+    NaN if it is undefined in all folds (either side is constant in the resample, or there are no predictions). Outputs
+    of different folds are never compared, as their predictions come from different models.
 
     >>> from functools import partial
     >>> from custodes.stats.pooled_correlation import pooled_correlation

@@ -95,7 +95,7 @@ def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Flo
 def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """Squared errors of predictions of held-out rows at each penalty.
 
-    Everything is standardised on the training part, so a penalty means the same in every fold.
+    All variables are standardised on the training part, so penalties are comparable between folds.
 
     Parameters
     ----------

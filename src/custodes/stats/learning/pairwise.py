@@ -109,8 +109,8 @@ def _sorted_pairs(x: Floats, winner: Ints, loser: Ints) -> _Pairs:
 def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     """Penalty with the highest held-out log-likelihood; penalties in descending order.
 
-    Pairs between two folds are left out. With one group there is no choice. Once the likelihood falls, smaller
-    penalties overfit more and take longest to fit.
+    Pairs between two folds are left out. With one group no penalty can be selected. When the likelihood decreases,
+    smaller penalties would overfit even more and take longest to fit.
     """
     fold = inner_folds(groups)
     if not fold.any():
@@ -136,8 +136,8 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
 def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0) -> Floats:
     """Standardised weights (p,) by Newton's method from `start`.
 
-    The curvature is recomputed after a shortened step, and unless the step with the last one gains at most `reuse`
-    times the previous gain. Accurate to about 1e-8 of the loss with reuse, else to the square of that.
+    The curvature is reused only while a full step gains at most `reuse` times the previous gain; otherwise it is
+    recomputed. Accurate to about 1e-8 of the loss with reuse, else to the square of that.
     """
     from scipy.special import expit
 

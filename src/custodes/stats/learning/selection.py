@@ -239,8 +239,8 @@ def nested_path(
     x, y, fold, included, steps, costs
         As in `stepwise_path`. With two folds, a path is selected in folds of the remaining groups.
     groups
-        Labels (rows,) of rows that stay together in cross-validation. With one remaining group nothing can be selected,
-        and the predictions are those of the columns included.
+        Labels (rows,) of rows that stay together in cross-validation. With one remaining group no selection is
+        possible, and the predictions are those of the columns included.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data,
 with the influence of each cluster of items, system, or data set.
 
-An output is compared with others by the model that was not trained on its item nor, if requested, its system or data
-set. So the pairs are the same in all cases, and only the training data differ.
+An output is compared with others by a model that was not trained on its item and, if requested, not on its system or
+data set. So all kinds of held-out data use the same pairs, and only the training data differ.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def moves(
     units: Ints,
     n_units: int,
 ) -> Moves:
-    """Agreement with every output compared by the model that has not seen it, with the influence of each unit.
+    """Agreement of held-out predictions: every output is compared by a model that was not trained on it. Includes the
+    influence of each unit.
 
     human (items, systems), NaN = not used; predicted (m, models, items, systems), finite where human is; model (items,
     systems): the model that compares the output with others. Only outputs of the same `within` (items, systems) are

@@ -37,7 +37,7 @@ class Effects(NamedTuple):
 
 
 class Instruments(NamedTuple):
-    """Moments that identify a link with k powers of quality although ratings have errors.
+    """Moments that identify a link with k powers of quality in spite of rating errors.
 
     Powers of one annotator's rating (`rating`) are instruments for powers of the mean of the other annotators
     (`others`): their errors are independent, so products of the two have no bias from noise. Both are residuals of item

@@ -1,11 +1,11 @@
 """Partiality: does a metric rate a system higher than its quality, as rated by annotators, explains?
 
 The score of a fair metric depends only on the quality of the output, through one link function, not on the system that
-wrote it. Its system means then lie on one curve over the human means, and a system off the curve of the others is
-favoured. Four other causes must be excluded: errors of human means, curvature of the link, favoritism for another
-system, and misfit of fair systems to a quadratic curve (other links, other distributions of quality). The misfit is
-estimated from the other systems: a system is flagged only if it lies further off than another system of the same kind
-would. Error rates are in docs/explanation/statistics/favoritism-and-partiality.md.
+wrote it. Its system means then lie on one curve over the human means, and a system above the curve of the others is
+favoured, one below it disfavoured. Four other causes must be excluded: errors of human means, curvature of the link,
+favoritism for another system, and misfit of fair systems to a quadratic curve (other links, other distributions of
+quality). The misfit is estimated from the other systems: a system is flagged only if its distance is larger than
+expected of a fair system. Error rates are in docs/explanation/statistics/favoritism-and-partiality.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BISECTIONS = 45
 
 
 class Reason(IntEnum):
-    """Why partiality to a system is inconclusive."""
+    """Reasons for inconclusive partiality to a system."""
 
     NONE = 0
     FEW_SYSTEMS = 1

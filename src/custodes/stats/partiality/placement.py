@@ -23,9 +23,9 @@ class Placement:
     systems): mean square and cube of the quality of each system. Their effect through the link, as estimated within
     systems, is already subtracted from `metric`; the coefficients have errors with `powers_covariance` (powers,
     powers). `spread`: standard deviation of outputs of one system. `units` (systems,): clusters of each; `connected`
-    (systems,): whether common items connect it to the others; `met` (systems,): whether it was compared with all of
-    these. `advantage` (systems, systems): preference of the metric for the first of two, as a normal deviate;
-    `steepness`: its increase per unit of `metric`.
+    (systems,): whether common items connect it to the others; `met` (systems,): whether it was compared with all
+    connected systems. `advantage` (systems, systems): preference of the metric for the system of the row over that of
+    the column, as a normal deviate; `steepness`: its increase per unit of `metric`.
     """
 
     human: Floats

@@ -22,7 +22,7 @@ _SAME = 1e-9  # smaller variations of differences are rounding errors
 
 
 class ScoredPeople:
-    """Human scores, beside which metrics are placed by their scores.
+    """Human scores, relative to which metrics are placed by their scores.
 
     Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means, so that
     neither their unit nor outliers matter, and the link of a noisy but fair metric is nearly straight.

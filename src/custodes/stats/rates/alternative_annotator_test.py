@@ -21,7 +21,7 @@ FEWEST_ANNOTATORS = 3
 class Advantages(NamedTuple):
     """Comparisons for each annotator and output, (annotators, n), NaN without one.
 
-    `judge` is 1 if the judge is at least as close to the other annotators as the annotator is, `annotator` 1 if the
+    `judge` is 1 if the judge is at least as close to the other annotators as this annotator, `annotator` is 1 if this
     annotator is at least as close as the judge.
     """
 
@@ -124,7 +124,7 @@ def replacement(
     ordered : bool
         See `advantages`.
     epsilon : float
-        Margin by which a judge may be worse, since it costs less: .2 compared with experts, .15 with trained
+        Margin by which a judge may be worse because it costs less: .2 compared with experts, .15 with trained
         annotators, .1 with crowd workers.
     units : int array of shape (n,)
         Clusters; if no two outputs share one, this is the published test.

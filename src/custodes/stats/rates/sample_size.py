@@ -1,4 +1,4 @@
-"""Number of human labels that an estimate needs, and their best allocation over the labels of a judge."""
+"""Number of human labels needed for an estimate, and their optimal allocation over the labels of a judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = 100
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
     """Rate of positive human labels in each stratum: (strata, 2) counts and assumed rates (strata,) -> (strata,).
 
-    An assumption weighs as much as two labels.
+    An assumed rate has the weight of two labels.
 
     >>> stratum_rates(np.array([[18.0, 2.0], [0.0, 0.0]]), np.array([0.1, 0.9])).round(3).tolist()
     [0.1, 0.9]
@@ -117,8 +117,7 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
         Outputs with a human label, and without one.
     n : int
         Labels to add; all if fewer are available.
-    least : int
-        Fewest labels of each stratum, if it has as many outputs.
+    least : int Minimum number of labels of each stratum, if it has enough outputs.
 
     Returns
     -------

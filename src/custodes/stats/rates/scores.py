@@ -50,8 +50,8 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     Returns
     -------
     Area
-        NaN with one label only. If the scores separate the labels, the lower bound is that of as many outputs of the
-        rarer label without an error (rule of three).
+        NaN with one label only. If the scores separate the labels, the lower bound is that for zero errors among the
+        outputs of the rarer label (rule of three).
 
     Examples
     --------

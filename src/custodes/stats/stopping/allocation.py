@@ -18,8 +18,9 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
     """A new random order of items for every pair, with items that cannot be annotated last: (pairs, items) -> same
     shape.
 
-    Clusters of items, `units` (items,), take turns, since annotations of one document carry less information. Each pair
-    has its own order: with a common order of items, errors of pairs would be correlated, which is measurably worse.
+    Clusters of items, `units` (items,), alternate, since annotations of one document contain less information. Each
+    pair has its own order: with a common order of items, errors of pairs would be correlated, which is measurably
+    worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
@@ -39,8 +40,8 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
 def granted(requested: Ints, left: NDArray[Any]) -> Ints:
     """Number of annotations that a budget allows: requested (..., pairs), left (...) -> (..., pairs).
 
-    All that are requested; if the budget is too small, the same number for every requesting pair, and one more for the
-    first ones.
+    All requested annotations; if the budget is too small, the same number for every requesting pair, and one more for
+    the first pairs.
 
     >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
@@ -71,7 +72,7 @@ def evenly(total: NDArray[Any], available: Ints) -> Ints:
 
 
 def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
-    """What each annotation would add, 0 to 11, or 12 where people did not rate: preferences (...), (...) -> (...).
+    """Kind of each annotation, 0 to 11, or 12 without a human rating: preferences (...), (...) -> (...).
 
     >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
     [2, 7, 12]

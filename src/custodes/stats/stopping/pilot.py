@@ -62,7 +62,7 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     ((200, 3, 3), True)
 
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
-    2009). Ours in this use.
+    2009). The application to pilots is ours.
     """
     untied = pilot.sign != 0
     better = _logits(pilot, pilot.sign > 0, untied, difference=True, draws=draws, rng=rng)

@@ -84,7 +84,7 @@ def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:
     """Correlation of metric and human preferences: shares (..., 3), channel (3, 3) [human, metric] -> (...).
 
-    `channel` rows sum to 1. 0 where either never varies.
+    `channel` rows sum to 1. 0 if either never varies.
 
     >>> preference_correlation(np.array([0.5, 0.0, 0.5]), np.eye(3)).item()
     1.0

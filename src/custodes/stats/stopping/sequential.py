@@ -58,8 +58,8 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
 
 def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
-    """Bisection: where a monotone condition that is true at `low` and false at `high` changes, (...) each; `high` if it
-    never does.
+    """Bisection: the point at which a monotone condition, true at `low` and false at `high`, changes, (...) each;
+    `high` if it never does.
 
     >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
     [2.0, 3.0]
@@ -202,9 +202,9 @@ def predictive_probability(
 ) -> Floats:
     """Probability that an undecided pair will be decided at its last analysis: (...), (...), (...) -> (...).
 
-    `margin` and `sd` are the present margin and its standard error, `share` the present annotations as a proportion of
+    `margin` and `sd` are the current margin and its standard error, `share` the current annotations as a proportion of
     those at the last analysis, `bound` the |z| that the last analysis requires. Normal approximation: the last standard
-    error will be sd * sqrt(share), and the last margin varies around the present one with the remaining variance. 0 or
+    error will be sd * sqrt(share), and the last margin varies around the current one with the remaining variance. 0 or
     1 at a share of 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])
@@ -229,9 +229,9 @@ def sprt(
 ) -> int:
     """Wald's sequential test of the accuracy of an annotator on known comparisons: 1 good, -1 bad, 0 undecided.
 
-    `good` and `bad` are the accuracies to be distinguished, `alpha` the largest probability that a good annotator is
-    ever called bad, `beta` that a bad one is called good. The test may be repeated after every answer; stopping at the
-    first 1 or -1 keeps these error rates.
+    `good` and `bad` are the accuracies to be distinguished, `alpha` the maximum probability that a good annotator is
+    ever classified as bad, `beta` the maximum probability that a bad one is classified as good. The test may be
+    repeated after every answer; stopping at the first 1 or -1 keeps these error rates.
 
     >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
     [0, 1, 0, -1, 1]

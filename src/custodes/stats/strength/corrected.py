@@ -57,17 +57,17 @@ def corrected(
     human_sign (n,).
 
     The human coefficients are adjusted by lambda times the difference between the metric's mean residuals on all
-    battles and, weighted, on the annotated ones. Residuals are from the metric's own fit, so that its bias for a
-    position or a system does not matter. The estimand remains human, whatever the metric, if the annotated battles are
-    a random part, or if `probability` (n,) gives their inclusion probabilities. lambda minimises the mean variance of
-    the strengths; for each cluster it is estimated from the other folds of clusters, shrunk according to its error.
-    Systems that are not connected by human verdicts are in different components, and battles between these are left
-    out.
+    battles and, weighted, on the annotated ones. Residuals are those of the metric's own fitted model, so that its bias
+    for a position or a system has no effect. The estimand remains that of human verdicts for any metric, if the
+    annotated battles are a random part, or if `probability` (n,) gives their inclusion probabilities. lambda minimises
+    the mean variance of the strengths; for each cluster it is estimated from the other folds of clusters, shrunk
+    according to its error. Systems that are not connected by human verdicts are in different components, and battles
+    between these are left out.
 
-    With `by_pair` the judged battles of each pair are the first of a random order, as many as people's verdicts on the
-    pair decided (interim analyses). Then n of a pair times the metric's mean residual on its other battles less that on
-    the judged ones takes the place of the difference above. It is a martingale in n for a pair of any size, so its
-    expectation is 0 whatever stopped the pair.
+    With `by_pair` the judged battles of each pair are the first ones of a random order, and interim analyses of the
+    pair's verdicts determined their number. Then the difference above is replaced by n times the difference between the
+    metric's mean residuals on the pair's other battles and on its n judged ones. It is a martingale in n, so its
+    expectation is 0 under any stopping rule.
 
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
     tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit, the shrinkage and `by_pair` are
@@ -125,8 +125,11 @@ def corrected(
 
 
 def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Floats:
-    """(n,): -1 for judged battles; for others the weight of the judged ones of their pair over that of the others, so
-    that the weights of a pair sum to 0; 0 where a pair has only one kind."""
+    """(n,):
+
+    -1 for judged battles; for others the ratio of the weights of judged and other battles of their pair, so that the
+    weights of a pair sum to 0; 0 where a pair has only one kind.
+    """
     _, pair = np.unique(
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
         return_inverse=True,

@@ -54,8 +54,8 @@ def fit(
 
     The penalty adds battles to each kind in proportion to its leverage, half of them won and half lost: Firth's 1993
     without ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021). `tilt` (p,) is
-    added to the score, like additional wins: then there may be no maximum even with a penalty, and the result is None,
-    too. Raises InputError if covariates are linear functions of the systems.
+    added to the score, like additional wins: then there may be no maximum even with a penalty, and the result is None.
+    Raises InputError if covariates are linear functions of the systems.
     """
     from scipy.sparse import csr_array, hstack
 

@@ -41,9 +41,9 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
     Exact binomial tests of the comparisons without ties (ties as half wins count half for each side), scaled to the
     effective number of comparisons. If comparisons of a pair share clusters, the p-value is at least that of Student's
-    t with its degrees of freedom. The probability under the hypothesis is that of the fitted model with equal, or with
-    the fitted, strengths and the covariates of the comparisons. The error of the fit is ignored, which makes `p_fit`
-    conservative.
+    t with its degrees of freedom. The probability under the null hypothesis is that of the fitted model, with equal
+    strengths for `p_direct` and the fitted strengths for `p_fit`, and with the covariates of the comparisons. The error
+    of the fit is ignored, which makes `p_fit` conservative.
 
     References
     ----------

@@ -21,7 +21,7 @@ class Ranks:
 
     `rank` (systems,) from 1, within a component, with bounds `low` and `high`; -1 for a system without comparisons.
     `p_adjusted` (systems, systems): test of equality adjusted for all pairs, NaN between components; `apart` (systems,
-    systems): which pairs differ significantly; `at_threshold` (systems, systems): pairs that do not count as
+    systems): whether a pair differs significantly; `at_threshold` (systems, systems): pairs that do not count as
     significant because of the Monte Carlo error of the p-value.
     """
 

@@ -93,8 +93,8 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
 
 
 def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
-    """The covariance (p, p) with increased variance of strengths that rest on few clusters, so that normal draws are as
-    wide as Student's t with that number minus one degrees of freedom.
+    """The covariance (p, p) with increased variance of strengths that are based on few clusters, so that normal draws
+    are as wide as Student's t with that number minus one degrees of freedom.
 
     The variance with few clusters is at least that of independent battles in the model times the design effect of
     clusters (at least 1), estimated from the scores (units, p) of all.

@@ -52,9 +52,9 @@ def strengths(
     """Fit Davidson's model (`ties="half"`: Bradley-Terry with ties as half wins) and draw its sampling error.
 
     Score bootstrap: the contribution of each cluster to the fit, corrected for its leverage, is multiplied by a normal
-    variate, which gives normal draws with the cluster-robust covariance. Nothing is refitted: refits with few battles
-    are separated (a system wins everything) and not finite. Use `interval` for intervals and `ranks` for ranks. Raises
-    InputError if covariates cannot be separated from strengths.
+    variate, which gives normal draws with the cluster-robust covariance. The model is not refitted, because with few
+    battles refits may be separated (a system wins everything) and not finite. Use `interval` for intervals and `ranks`
+    for ranks. Raises InputError if covariates cannot be separated from strengths.
 
     >>> made = strengths(
     ...     Battles(
@@ -91,7 +91,7 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
 
 
 def p_value(draws: Floats, *, n_units: float) -> Floats:
-    """P-value of 'the estimate is 0', by the same t as `interval`: (1 + B, ...) -> (...); NaN where that is.
+    """P-value of 'the estimate is 0', by the same t as `interval`: (1 + B, ...) -> (...); NaN if the interval is NaN.
 
     >>> round(p_value(np.array([2.775, -1.0, 1.0]), n_units=1000).item(), 3)
     0.05

@@ -52,7 +52,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     """Mean over the opponents of a system of its win rate against each: (1 + B, systems).
 
     Ties count half; battles are weighted. Clusters are resampled, and row 0 is the data. Opponents have equal weights,
-    whatever the number of comparisons. NaN for a system without comparisons.
+    regardless of the number of comparisons. NaN for a system without comparisons.
 
     >>> made = Battles(
     ...     first=np.array([0, 0, 0]), second=np.array([1, 1, 2]), sign=np.array([1, 0, 1], dtype=np.int8),
