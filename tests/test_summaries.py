@@ -27,7 +27,7 @@ def test_means_of_scores(tmp_path: Path) -> None:
     assert lines[0] == f"bleu (a): {f'{mean:.2f}'.replace('-', '−')} [{low}, {high}], mean of 20 items"
     command, advice = lines[-1].split(", ")
     assert command == "next: custodes report out.csv"
-    assert advice == "with a file of human ratings beside it where there is one (custodes annotate new collects them)"
+    assert advice == "with a file of human ratings if you have one (custodes annotate new collects them)"
 
 
 def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_comma_before_the_colon_is_refused(described: str, tmp_path: Path) -> 
         lambda: cu.score(texts, described),
         lambda: cu.combine(cu.read("demo"), target=described),
     ):
-        with pytest.raises(OptionError, match="a comma stands before the colon") as error:
+        with pytest.raises(OptionError, match="a comma precedes the colon") as error:
             call()
         assert "\n" not in str(error.value)
         assert "repeat the option" in str(error.value)
@@ -151,7 +151,7 @@ def test_a_comma_before_the_colon_is_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "a comma stands before the colon" in err
+    assert "a comma precedes the colon" in err
     assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
 
 

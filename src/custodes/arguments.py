@@ -155,8 +155,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
     if described and colon:
         if "," in label:
             raise OptionError(
-                f"{name}={shown(entry)}: a comma stands before the colon, and a value with a colon is given alone;"
-                " repeat the option (in Python: a list of texts)"
+                f"{name}={shown(entry)}: a value with a colon must be given alone, but a comma "
+                "precedes the colon; repeat the option (in Python: a list of texts)"
             )
         yield entry.strip()
         return

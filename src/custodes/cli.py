@@ -51,7 +51,7 @@ VERBS: Mapping[str, str] = {
     "judge": "Verdicts of an LLM judge on texts",
     "annotate": "Annotation studies: plan, serve, monitor, export",
     "convert": "Any input format to long tables",
-    "doctor": "What is installed, and whether it works",
+    "doctor": "Installed packages, and a test of the installation",
 }
 """Description of each verb in the list."""
 

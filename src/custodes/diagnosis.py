@@ -28,7 +28,7 @@ NAME = "custodes"
 
 
 class Extra(NamedTuple):
-    """What an extra adds, and the modules that it needs."""
+    """The benefit of an extra, and the modules that it needs."""
 
     gives: str
     modules: tuple[str, ...]

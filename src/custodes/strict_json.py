@@ -39,7 +39,7 @@ def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         value = decoder.decode(content)
         json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec would use the last of duplicate keys
     except msgspec.ValidationError as problem:
-        raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
+        raise InputError(f"invalid content: {_printed(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise InputError(f"not the JSON that custodes writes: {_printed(problem)}") from None
     return value
@@ -71,5 +71,5 @@ def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     merged = dict(pairs)
     if len(merged) < len(pairs):
         twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"key {twin!r} stands twice in one object")
+        raise ValueError(f"key {twin!r} occurs twice in one object")
     return merged

@@ -151,7 +151,7 @@ def test_a_model_that_must_not_be_is_refused_though_its_digest_fits(
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.json"
     file.write_bytes(WHOLE[0].replace(b'"intercept":', b'"intercept":0.0,"intercept":'))
-    with pytest.raises(InputError, match="key 'intercept' stands twice"):
+    with pytest.raises(InputError, match="key 'intercept' occurs twice"):
         CombinedMetric.load(file)
 
 

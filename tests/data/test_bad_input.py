@@ -105,7 +105,7 @@ def message(path: object, **options: object) -> str:
             "s.jsonl, line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
         ),
         ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is not a JSON object; every row must be one"),
-        ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
+        ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' occurs twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
         (
             "s.json",

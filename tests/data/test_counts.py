@@ -76,7 +76,7 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
         (lambda held: held | {"digest": "0"}, f"{UNUSABLE}its content does not match its digest; count again"),
         (lambda held: held | {"counts": {}}, f"{UNUSABLE}its content does not match its digest; count again"),
         (lambda held: held | {"how": {"ties": 1}}, f"{UNUSABLE}its content does not match its digest; count again"),
-        (lambda held: held | {"new": 1}, f"{UNUSABLE}what it holds cannot be: .*; count again"),
+        (lambda held: held | {"new": 1}, f"{UNUSABLE}invalid content: .*; count again"),
         (
             lambda held: [],
             "not a counts file, or a truncated one; write one with `custodes count`",

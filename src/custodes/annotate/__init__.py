@@ -2,7 +2,7 @@
 
 In the order of a study:
 
-- `plan`, `plan_file`, `wording`: what a study asks, of whom, and when it stops.
+- `plan`, `plan_file`, `wording`: the question, the annotators and the stopping rule of a study.
 - `new_study`, `add_to_study`, `material`, `known_questions`, `rendering`, `safe_html`: texts become a `study_file`.
 - `check_study`, `rehearsal`, `simulated_crowd`: problems and costs before annotation starts.
 - `service`: the open study. Acts go through one `writer` thread; each is a row of the `event_log`, written to the file

@@ -165,7 +165,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Erase what identifies a worker everywhere: the only data that are ever rewritten."""
+    """Erase the data that identify a worker in all tables; no other data are ever rewritten."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

@@ -61,7 +61,7 @@ class StudyCheck(OfProblems):
         count("items", "items whose outputs are displayed"),
         count("systems", "systems that are compared or rated"),
         count("pairs", "pairs of systems that are compared, or systems that are rated"),
-        count("questions", "comparisons that can be asked: items of each pair"),
+        count("questions", "number of possible comparisons: items of each pair"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
         count("answers", "answers so far", essential=False),
@@ -221,7 +221,7 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
             "error" if is_none else "info",
             "small-budget",
             f"budget {budget}: all {sum(sizes)} outputs need {needed} answers;"
-            + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, as many of each system")
+            + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, equally many of each system")
             + "; ask about fewer outputs, or increase the budget",
         )
     yield from _work(plan, min(needed, needed if budget is None else budget), "the outputs to be rated")

@@ -22,7 +22,7 @@ PLAN = StudyPlan(
         title="Answers of a hotel",
         instructions="A guest writes to a hotel, and two systems answer. Check that name, day, time, nights, "
         "room and wish match the guest's message. The style of the answer does not matter.",
-        consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
+        consent="This is a demonstration on your own machine. No data leave it, and there is no payment.",
     ),
     people=People(recruit="open", cap=1.0),  # there is only one annotator
 )

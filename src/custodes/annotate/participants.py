@@ -120,7 +120,7 @@ class Unit:
     `refused`. `holders`: its open questions; `asked`: its open second opinions; `leased`: whether the engine has it as
     leased.
 
-    There are as many as possible questions, most of them unused, so these share empty containers."""
+    There is one object per possible question, and most are unused, so they share empty containers."""
 
     id: int
     pair: int

@@ -36,7 +36,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noun: Annotated[
         str,
         Meta(
-            description="what an output is called, such as summary; default: the noun of a question that begins with"
+            description="noun for an output, such as summary; default: the noun of a question that begins with"
             " Which, else response"
         ),
     ] = ""
@@ -62,7 +62,12 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     title: Annotated[str, Meta(description="title of the pages")] = ""
     instructions: Annotated[
-        str, Meta(description="instructions: Markdown, @FILE beside the plan, or a template (compare, adequacy, rate)")
+        str,
+        Meta(
+            description=(
+                "instructions: Markdown, @FILE in the folder of the plan, or a template (compare, adequacy, rate)"
+            )
+        ),
     ] = ""
     consent: Annotated[
         str, Meta(description="consent before the first question: Markdown, @FILE, or a template (consent)")

@@ -183,7 +183,7 @@ class Service:
             visits.restore(self._log, annotator)
 
     def forget(self, worker: str) -> Future[None]:
-        """Erase what identifies an annotator, and the comments; the answers stay, under the label."""
+        """Erase the data that identify an annotator, and the comments; the answers are kept under the label."""
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:

@@ -239,7 +239,7 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     if pairs:
         lines.append(f"{name}: by the interim analyses {better or 'no system is better than another'}")
     if now.state in (FINISHED, "stopped"):
-        lines.append(f"next: custodes leaderboard {path}, with files of score and judge beside it")
+        lines.append(f"next: custodes leaderboard {path}, with the files of score and judge as further inputs")
     else:
         lines.append(f"next: custodes annotate serve {path} continues; custodes annotate stop {path} ends the study")
     return lines

@@ -125,7 +125,7 @@ SELECT w.worker, w.label, w.source, w.at, coalesce(
 FROM worker w;
 
 -- Everything that was said: `answer` is for system_a, or a rating; of a known comparison, for its first output.
--- `role`: what it counts as (primary, second, gold, attention, qualification). `taken_back`: it was corrected.
+-- `role`: how it is used (primary, second, gold, attention, qualification). `taken_back`: it was corrected.
 CREATE VIEW answers AS
 SELECT
     j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,

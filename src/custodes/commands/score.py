@@ -47,7 +47,7 @@ def score(
         str | None, Parameter(help="File of cached scores, or none (default: FILE.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
     dry_run: Annotated[
-        bool, SWITCH, Parameter(help="Print what would be computed, then exit.", group=OUTPUT_OPTIONS)
+        bool, SWITCH, Parameter(help="Print the numbers of scores to compute, then exit.", group=OUTPUT_OPTIONS)
     ] = False,
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
     quote_formulas: QuoteFormulas = False,

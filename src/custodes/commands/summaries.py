@@ -31,11 +31,11 @@ def summary_lines(file: Path) -> Iterator[str]:
         if len(rows) > MOST_LINES:
             yield f"and {len(rows) - MOST_LINES} more lines"
         if study.labels:
-            yield f"next: custodes rates {file}, with human labels of a part beside it (custodes labelling {file})"
+            yield f"next: custodes rates {file}, with human labels of some outputs (custodes labelling {file})"
         else:
             yield (
-                f"next: custodes report {file}, with a file of human ratings beside it where there is one (custodes"
-                " annotate new collects them)"
+                f"next: custodes report {file}, with a file of human ratings if "
+                "you have one (custodes annotate new collects them)"
             )
 
 

@@ -40,9 +40,9 @@ class Ratings:
         """Check a long table `item, system, rater, score` (optionally `aspect`, `repeat`, `invalid`), with notes on
         excluded rows.
 
-        Rows without a score are missing ratings: excluded and counted, by the reasons in `invalid`; `unit` is what a
-        row was in the file (such as "cells" of a wide table). Text, infinities, empty labels and duplicate keys raise
-        `InputError` with the row.
+        Rows without a score are missing ratings: excluded and counted, by the reasons in `invalid`; `unit` is the name
+        of a row in the file (such as "cells" of a wide table), for notes. Text, infinities, empty labels and duplicate
+        keys raise `InputError` with the row.
 
         >>> ratings, notes = Ratings.make(
         ...     pl.DataFrame({"item": [1], "system": ["A"], "rater": ["ann"], "score": [4]})

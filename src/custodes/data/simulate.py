@@ -93,7 +93,7 @@ class Simulation:
     recipe: Mapping[str, Any]
 
     def redraw(self, *, items: int, rng: int | np.random.Generator) -> Simulation:
-        """Another study with the same true values, of any size (with as many items per document)."""
+        """Another study of any size with the same true values and the same number of items per document."""
         documents = self.recipe["documents"]
         if documents is not None:
             documents = max(1, round(items * documents / self.recipe["items"]))

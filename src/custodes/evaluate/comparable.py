@@ -43,6 +43,6 @@ def check_ordered(study: Study, aspect: str) -> None:
 
 
 def is_ordered(study: Study, aspect: str) -> bool:
-    """Whether the scores of an aspect have an order; labels of three or more categories have none."""
+    """Whether the scores of an aspect have an order; labels of three or more categories have no order."""
     scale = study.labels.get(aspect)
     return scale is None or scale.binary or scale.ordered

@@ -141,7 +141,7 @@ def prepare(
     every = isinstance(pairs, str) and pairs == "all"
     if judge.mode == "pointwise" and not (every and orders == "both"):
         what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
-        raise OptionError(f"{what} has no effect: a pointwise judge sees one output")
+        raise OptionError(f"{what} has no effect: a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
     if (chosen := study.selection.get("systems")) is not None:

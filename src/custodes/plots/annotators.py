@@ -92,7 +92,7 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("doubled:Q", title="answers on units with other annotators"),
         alt.Tooltip("said:N", title="flags"),
     ]
-    missing = f" (without an interval, left out: {left_out})" if left_out else ""
+    missing = f" ({left_out} without an interval are not shown)" if left_out else ""
     x = alt.X("competence:Q", title=f"Competence: 1 is always right, 0 guesses{missing}")
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
     whiskers = base.mark_rule(**theme.WHISKER).encode(

@@ -19,18 +19,17 @@ from custodes.plots.drawable import drawable
 
 KINDS = {"human": "people", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
-"""Width of a heat map cell in pixels: the minimum for a pointer, the minimum beside a label, and the maximum, used for
-small studies."""
+"""Width of a heat map cell in pixels: minimum without labels, minimum with a label, and maximum (for small studies)."""
 GAP = " "
 """Empty row and column between human raters and metrics."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """Proportion of explained variance at which the curve ends."""
 NAMED, NEAREST = 25, 3
-"""Maximum number of raters that are all labelled on the map; of more, labels are given to human raters, the metrics
-closest to them, and the extreme metrics."""
+"""Maximum number of raters that are all labelled on the map; with more raters, labels are given to human raters, the
+metrics closest to them, and the extreme metrics."""
 LABELLED = 100
-"""Maximum number of raters for which every row of the heat map is labelled; of more, as many labels as fit."""
+"""Maximum number of raters for which every row of the heat map is labelled; with more raters, as many labels as fit."""
 AVERAGES = {
     "human-human": "pairs of human aspects",
     "human-metric": "human aspects and metrics",

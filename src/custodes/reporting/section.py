@@ -83,7 +83,7 @@ def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenTable:
-    """A long table of which the page displays the rows of the reader's selection.
+    """A long table; the page displays only the rows of the reader's selection.
 
     `columns`: displayed columns; default: the essential ones of the declared table.
     """
@@ -204,7 +204,7 @@ class Section:
     page, `build` returns the other values of its template `QUESTION.html`. A section with a `text` needs no template:
     the page displays the text, the figures, and the `table` that it builds.
 
-    `finding`: type of the verdict sentences, of which the first opens the section.
+    `finding`: type of the verdict sentences; the first of them opens the section.
 
     `extra` computes tables used only by figures. `compares_systems`: the section does not apply to sides. `alone`: the
     section is also in the page of a study without metrics; `labels`: also in that of a study of labels; `of_metrics`:

@@ -45,7 +45,7 @@ class Scores(Result):
         score("cost", "CPU seconds per output, as measured"),
         label("cost_unit", "`cpu-s`", essential=False),
         share("truncated", "proportion of outputs scored with a text truncated to fit the model", essential=False),
-        label("signature", "what determines a score: library, version, parameters, rule for references"),
+        label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
         "One row per score; directions are in raters, so pass on study(), or both tables.",

@@ -44,7 +44,7 @@ def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float6
 
 
 def divergence(counts: NDArray[Any], human: list[NDArray[np.float64]], *, estimate: Kld) -> NDArray[np.float64]:
-    """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3) and people's `log_shares` -> (...).
+    """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3) and human `log_shares` -> (...).
 
     `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, with infinite
     values for outcomes of the other rater that annotators never gave. NaN if either has no comparisons.

@@ -143,7 +143,7 @@ def test_an_edit_that_must_not_be_is_refused(name: str) -> None:
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     text = STATES[0].to_json()
-    with pytest.raises(InputError, match="key 'seed' stands twice"):
+    with pytest.raises(InputError, match="key 'seed' occurs twice"):
         State.from_json(text.replace(b'"seed":0', b'"seed":0,"seed":0'))
 
 

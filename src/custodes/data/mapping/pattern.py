@@ -11,7 +11,7 @@ from string import Formatter
 from custodes.errors import OptionError, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system")
-"""Placeholders: what a part of a column's name may specify."""
+"""Placeholders for parts of a column's name."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
 """Meaning of the first and the second `*` of a path, by kind of its scores."""
 POSITION = "[0-9]*"

@@ -22,7 +22,7 @@ from custodes.errors import InputError
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
     """A study of scores; without a column `kind`, the kinds of raters are unknown.
 
-    Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit`: what a row was in the file, for
+    Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit`: name of a row in the file, for
     notes.
     """
     second = second_rows(frame, where=where)

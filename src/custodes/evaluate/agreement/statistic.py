@@ -206,7 +206,7 @@ class Statistic:
     are not compared. `per_item` returns (metrics, items), for a mean over items: two metrics are then compared on the
     items where both are defined.
 
-    The interval is Student's t from the resamples, within `bounds`, for other samples of as many items. If the
+    The interval is Student's t from the resamples, within `bounds`, for samples of the same number of items. If the
     bootstrap is not valid for the value in a very large sample of items, `population` simulates that value, (B,
     metrics), and percentiles of the simulation are used. With fewer than `fewest` clusters, coverage was below 85 % in
     some simulated studies.

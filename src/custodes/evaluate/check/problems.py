@@ -52,7 +52,7 @@ def problem_table(doc: str, *, page: str) -> Any:
         doc,
         label("severity", "error, warning or info"),
         label("rule", f"stable name of the rule, explained on the page of {page}"),
-        label("message", "what was found and what to do", "What"),
+        label("message", "description of the problem and advice", "What"),
         labels("examples", "names concerned", essential=False),
         view=_views,
     )

@@ -74,9 +74,9 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "one-of-two-orders": (
         "warning",
-        "comparisons with a verdict in one order only, by judges that saw others in both: "
-        "{raters}. These verdicts contain any position bias; query the other order too, or give "
-        "a row without a preference where the judge did not answer",
+        "comparisons with a verdict in one order only, by judges that saw other comparisons in both: {raters}. "
+        "These verdicts contain any position bias; query the other order too, or give a row without a "
+        "preference where the judge did not answer",
     ),
     "near-duplicates": ("info", "near-identical metrics (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),

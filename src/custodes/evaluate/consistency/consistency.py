@@ -59,7 +59,7 @@ class Consistency(Result):
         ),
         label(
             "finding",
-            f"the finding, if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` where nothing is tested; else empty",
+            f"the finding, if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` without a test; else empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
     )
@@ -430,7 +430,7 @@ def _answer(
 
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
-    """Notes on what could not be examined."""
+    """Notes on properties that could not be examined."""
     alone = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
     rest = pl.col("n_one_order") - pl.col("n_half_answered")
     half, single = (

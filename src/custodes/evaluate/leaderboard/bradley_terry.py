@@ -290,7 +290,7 @@ def fit_corrected(
     )
     result = replace(result, p_random=fit.p_random)
     if probability is None and fit.p_random < NOT_RANDOM:
-        return replace(result, reason="the human comparisons are not a random part of the metric's")
+        return replace(result, reason="the human comparisons are not a random part of the metric's comparisons")
     unknown = np.full((1, n_systems), np.nan)
     first, second = rows.pairs[np.unique(rows.pair)].T
     model = FittedModel(
@@ -313,7 +313,7 @@ def fit_corrected(
 
 
 def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
-    """Whether the presentation order can be adjusted for in both annotators and metric, or in neither is necessary.
+    """Whether annotators and metric can both be adjusted for the presentation order, or neither needs it.
 
     human_order (labelled rows,): the order in which annotators saw them.
     """

@@ -223,8 +223,8 @@ def plan(
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
-        "a metric saves at most the squared correlation with human ratings; a judge no better "
-        "than the judged systems at most halves the annotations (Dorner et al. 2025)"
+        "the saving by a metric is at most its squared correlation with human ratings; a judge "
+        "that is not better than the judged systems can at most halve the annotations (Dorner et al. 2025)"
     )
     return Plan.of(plan_parts, [*notes, *noted(("most-saved", not alone, message))])
 

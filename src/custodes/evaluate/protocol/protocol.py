@@ -311,7 +311,7 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
-    """Notes on rows that decide more pairs correctly than a fixed design with as many annotations.
+    """Notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
 
     The difference must exceed two standard errors over replications, which share the data; false decisions must not
     exceed the level.

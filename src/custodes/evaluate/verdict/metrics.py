@@ -1,4 +1,4 @@
-"""Sentences on metrics: which agrees best, which are no better than chance, and what is undecided."""
+"""Sentences on metrics: the best agreement, metrics that are no better than chance, and undecided comparisons."""
 
 from __future__ import annotations
 

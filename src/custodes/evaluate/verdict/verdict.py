@@ -1,4 +1,4 @@
-"""Summary of a study in sentences, limited to what the intervals support."""
+"""Summary of a study in sentences that the intervals support."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ class Verdict(Result):
         "One row per statement; statements on all aspects have no aspect.",
         label(
             "kind",
-            "what it is about: design, rates, best, trust, faults, favours, slices, labels, chance, flips or uncertain",
+            (
+                "subject of the statement: design, rates, best, trust, faults, favours, slices, labels, chance, "
+                "flips or uncertain"
+            ),
         ),
         label("text", "the sentence", ""),
     )

@@ -78,8 +78,8 @@ def _bars(result: Ceiling) -> Figure:
         id="ceiling-prediction",
         title="Prediction of human ratings",
         caption="Bars: Kendall τ-b of human ratings and held-out predictions. Whisker: interval from resampled items. "
-        "Grey tick: one half of the annotators predicted by the other. Vermilion tick: what a perfect predictor could "
-        "reach; the difference to 1 is noise of the human ratings.",
+        "Grey tick: one half of the annotators predicted by the other. Vermilion tick: the bound "
+        "of a perfect predictor; the difference to 1 is noise of the human ratings.",
         alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
         spec=spec_of(bars(empty_rows(), result).properties(width="container")),
         table="ceiling.prediction",

@@ -68,7 +68,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id=f"consistency-{kind.split()[0]}",
             title=AXES[kind],
-            caption=f"{CAPTIONS[kind]} Coloured: significant, all judges and kinds of fault tested together.",
+            caption=f"{CAPTIONS[kind]} Coloured: significant after adjustment for all judges and kinds of fault.",
             alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
             spec=spec_of(faults(empty_rows(), title=AXES[kind]).properties(width="container")),
             table="consistency-findings",
@@ -108,7 +108,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="Verdicts of {metric} in both orders",
             caption="Green: same verdict in both orders. Red: the first position gains. Blue: the second position "
             "gains.",
-            alt="Three by three table: what a system gets when shown first, by what it gets when shown second.",
+            alt="Three by three table: outcome of a system when shown first, by its outcome when shown second.",
             spec=spec_of(symmetry(empty_rows())),
             table="consistency-confusion",
             where={"aspect": "{aspect}", "rater": "{metric}"},
@@ -139,9 +139,9 @@ CONSISTENCY = Section(
     title="Consistency of judges",
     finding="faults",
     text="A consistent judge gives the same verdict when the presentation order changes or the query is repeated, "
-    "and does"
-    " not prefer outputs for their length or origin. The first table lists significant faults, all judges and kinds of"
-    " fault tested together. For a judge that is not listed, no fault was found or the test is inconclusive.",
+    "and does not prefer outputs for their length or origin. The first table lists faults that are significant "
+    "after adjustment for all judges and kinds of fault. For a judge that is not listed, no fault was found or "
+    "the test is inconclusive.",
     ask=_ask,
     figures=_figures,
     build=_build,

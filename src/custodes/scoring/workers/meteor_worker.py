@@ -17,7 +17,9 @@ from pathlib import Path
 from worker_protocol import serve  # first: output of libraries must not enter an answer
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--jar", help="meteor-1.5.jar beside its folder data (default: that of pycocoevalcap)")
+parser.add_argument(
+    "--jar", help=("meteor-1.5.jar, with its folder data in the same place (default: that of pycocoevalcap)")
+)
 parser.add_argument("--language", default="en")
 parser.add_argument("--memory", default="2G", help="maximum memory of Java")
 options = parser.parse_args()

@@ -71,7 +71,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Returns
         -------
         :
-            Predictions (rows,). The prediction of a row is bit-identical whatever the other rows.
+            Predictions (rows,). The prediction of a row is bit-identical for any other rows.
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
             single = np.asfortranarray(x, dtype=np.float32)

@@ -109,8 +109,8 @@ def moves(
     `within`s; units (items,) is the cluster of each item. Nothing is refitted.
 
     The statistic is Daniels' coefficient over these pairs: of signs (`kendall`, tau-b), ranks (`spearman`) or values
-    (`pearson`); `accuracy` is the proportion of pairs of one item, without human ties, in the human order. If one model
-    made all predictions it is the usual coefficient. Ranks are those among all outputs of one `within`.
+    (`pearson`); `accuracy` is the proportion of pairs of one item (without human ties) that are in the human order. If
+    one model made all predictions it is the usual coefficient. Ranks are those among all outputs of one `within`.
 
     >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> one = np.zeros((2, 2), dtype=int)

@@ -34,8 +34,10 @@ _MISFIT_SCALE = 0.1
 """Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
 
 _MISFIT_BOUND = 0.1
-"""Maximum standard deviation of misfits due to the link, in standard deviations of outputs: larger distances are
-favoritism, whatever the number of systems."""
+"""Maximum standard deviation of misfits due to the link, in standard deviations of outputs:
+
+larger distances are favoritism, for any number of systems.
+"""
 
 _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
 """Grid of misfits, relative to the sampling error, over which the posterior is summed."""

@@ -81,7 +81,7 @@ def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Fl
 def _information_to_add(gain: Floats, variance: Floats, model: Floats) -> Floats:
     """Information of independent battles that reduces the variance of an estimate by the factor 1 + `gain`: (pairs,).
 
-    The fit weights added information i against 1 / `model`, whatever the `variance` of the estimate: the variance
+    The fit weights added information i against 1 / `model`, regardless of the `variance` of the estimate: the variance
     becomes (variance / model**2 + i) / (1 / model + i)**2, which is solved for i. inf if the gain is.
     """
     reachable = np.isfinite(gain)
