@@ -1,4 +1,4 @@
-"""Files that are read back: types are known before any thread starts, and nothing stands twice."""
+"""Files that are read back: types are known before any thread starts, and nothing occurs twice."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"a": 1, "a": 1}', "not the JSON that custodes writes: key 'a' stands twice"),
+        (b'{"a": 1, "a": 1}', "not the JSON that custodes writes: key 'a' occurs twice"),
         (b'{"a": "b"}', "invalid content: Expected `int`, got `str`"),
         (b"{", "not the JSON that custodes writes"),
         (b'{"a": ' * 100_000, "invalid content"),

@@ -113,7 +113,7 @@ def message(path: object, **options: object) -> str:
             (
                 "s.json: an object with keys item, and not a known log (annotation, "
                 "alpacaeval_results, inspect_ai, lm_eval, helm, every_eval_ever, rewardbench2, texts_folder and 1 "
-                "more); a table is a list of objects, or JSON Lines in a file named .jsonl"
+                "more); a table is a list of objects, or JSON Lines in a .jsonl file"
             ),
         ),
         ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
