@@ -185,9 +185,7 @@ def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarit
 def test_the_dimension_is_told(alike: Complementarity) -> None:
     row = alike.summary.row(0, named=True)
     told = said_of_judges(alike)[-1]
-    assert told.startswith(
-        f"{row['dimension']:.0f} directions hold 80 % of the differences of 10 raters from their common ranking"
-    )
+    assert told.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
 
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:

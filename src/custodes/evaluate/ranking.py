@@ -239,8 +239,8 @@ def _answer(
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(again):
         message = (
-            f"human decisions replicate for {percent(float(np.mean(again)))} of pairs when items are "
-            f"resampled{label_of(aspect)}; treat this, not 100 %, as the ceiling of 'correct'"
+            f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(again)))} of pairs when items are "
+            "resampled; treat this, not 100 %, as the ceiling of 'correct'"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

@@ -274,24 +274,24 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             {"A": (1, True), "B": (3, False), "C": (3, False)},
             "A is best: significantly better than each of the other 2 systems.",
         ),
-        ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. It wins 70 % [60 %, 80 %] against"),
+        ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. It wins 70 % [60 %, 80 %] of its comparisons"),
         (
             {"A": (2, True), "B": (3, True), "C": (3, False)},
             (
                 "A or B is best; which one is undecided. A ranks first: it wins 70 % [60 %, 80 %] "
-                "against an opponent on average, a tie counting half. The"
+                "of its comparisons, averaged over opponents (a tie counts half). The"
             ),
         ),
         (
             {"A": (3, True), "B": (3, True), "C": (3, True)},
             (
                 "Which of A, B and C is best is undecided: no difference among them is significant. A "
-                "ranks first: it wins 70 % [60 %, 80 %] against an"
+                "ranks first: it wins 70 % [60 %, 80 %] of its"
             ),
         ),
         (
             {"A": (1, True), "B": (2, False)},
-            "A is better than B: it wins 70 % [60 %, 80 %] against an opponent on average",
+            "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, averaged over opponents",
         ),
         ({"A": (None, True), "B": (None, True)}, "without intervals this cannot be compared with chance."),
     ],

@@ -369,7 +369,7 @@ def _notes(
     of, n = f"{label_of(part.aspect)}", len(part.raters)
     doubled = int(part.doubled.sum())
     return noted(
-        ("method", bool(method), f"{part.what}{of}: combined by {method}: {why}"),
+        ("method", bool(method), f"{part.what}{of}: combined by {method}, because {why}"),
         ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are neither labels nor competence"),
         (
             "few-people",

@@ -112,8 +112,8 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     if named := [name for name in metrics if name in overall]:
         who = f"{names(named)} {'has' if len(named) == 1 else 'have'} no"
         yield (
-            f"{'No metric has a' if view.overall['overall'].all() else who} score for {view.aspect}: a score without an"
-            " aspect is compared with each aspect, so what looks like partiality may be quality on another aspect."
+            f"{'No metric has a' if view.overall['overall'].all() else who} score for {view.aspect}; scores "
+            "without an aspect are used instead, so apparent partiality may reflect quality on another aspect."
         )
 
 

@@ -124,8 +124,8 @@ def chance(view: AspectResults) -> Iterator[str]:
     if below:
         agree = "agrees" if len(below) == 1 else "agree"
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
-        what = f"Is {names(undeclared)} a distance" if len(undeclared) == 1 else f"Are {names(undeclared)} distances"
-        hint = f" {what}, where lower is better? Then declare it in a raters file." if undeclared else ""
+        what = f"{names(undeclared)} {'is a distance' if len(undeclared) == 1 else 'are distances'} (lower is better)"
+        hint = f" If {what}, declare this in a raters file." if undeclared else ""
         yield f"{names(below)} {agree} with the annotators significantly less than chance.{hint}"
 
 
@@ -134,6 +134,6 @@ def uncertain(view: AspectResults) -> Iterator[str]:
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference here can be compared with chance."
     elif view.leaders[1:]:
-        yield f"Which of {names(view.leaders)} agrees best with the annotators."
+        yield f"It is undecided which of {names(view.leaders)} agrees best with the annotators."
     if not view.sided:
         yield from map(sentence, view.replicated)

@@ -85,7 +85,7 @@ def _standing(view: AspectResults) -> str:
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first["win_rate"] is not None and not view.stopped:
         wins = with_ends(first, "win_rate", write=percent)
-        rate = f"wins {wins} against an opponent on average, a tie counting half"
+        rate = f"wins {wins} of its comparisons, averaged over opponents (a tie counts half)"
     else:
         odds = [
             None if first[name] is None else exp(first[name]) for name in ("strength", "strength_low", "strength_high")

@@ -117,10 +117,9 @@ def sentences(result: Complementarity) -> list[str]:
             f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
         )
     texts += [
-        f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"
-        f" the differences of {plural(row['raters'], 'rater')} from their common ranking; raters who rank at random "
-        f"would"
-        f" need {number(row['dimension_null'], digits=1)}."
+        f"{plural(round(row['dimension']), 'principal component')} explain{'s' if row['dimension'] == 1 else ''} "
+        f"{percent(SHARE)} of the differences of {plural(row['raters'], 'rater')} from their common ranking; with "
+        f"random rankings the number would be {number(row['dimension_null'], digits=1)}."
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
