@@ -204,7 +204,7 @@ def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: boo
     board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert row["p_random"] < 0.01
-    assert row["reason"] == "the human comparisons are not a random part of the metric's"
+    assert row["reason"] == "the human comparisons are not a random part of the metric's comparisons"
     assert row["saving"] is None
     assert "corrected:judge" not in board.systems["rater"]
     assert "not-corrected" in rules(board)
