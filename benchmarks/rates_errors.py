@@ -54,6 +54,7 @@ def labelled(
         judged=judge[np.newaxis].astype(np.float64),
         is_score=np.array([scores]),
         weight=np.ones(len(gold)),
+        number=np.ones(len(gold)),
         table=pl.DataFrame({"item": unit.astype(str), "system": np.array(names)[system]}),
         human_agreement=np.nan,
         human_alpha=np.nan,
@@ -180,7 +181,7 @@ def versions(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], 
                 )
                 for k, name in enumerate("ab")
             }
-            (row,) = decided(difference_rows("judge", "pass", parts, unit, confidence=0.95, rng=rng), alpha=0.05)
+            (row,) = decided(difference_rows(outputs, "judge", "pass", parts, confidence=0.95, rng=rng), alpha=0.05)
             difference = rate_a - rate_b
             seen.append(
                 (
@@ -219,7 +220,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
                     judge_rates(outputs, np.where(chosen, judge, np.nan), sampling="random", confidence=0.95, rng=rng)
                     for chosen in (part == k, part != k)
                 )
-                rows.append(slice_row("judge", str(k), inside, outside, outputs.unit, confidence=0.95, rng=rng))
+                rows.append(slice_row(outputs, "judge", str(k), inside, outside, confidence=0.95, rng=rng))
             found = [row["finding"] for row in with_findings(rows, alpha=0.05)]
             named.append((any(found), found[0] != ""))
         anywhere, first = np.mean(named, axis=0)

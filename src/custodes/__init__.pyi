@@ -38,6 +38,7 @@ from .judging.tables import Judgements as Judgements
 from .judging.client import http_client as http_client
 from .data.counting import count_pairs as count_pairs
 from .data.battle_counting import count_battles as count_battles
+from .data.label_counting import count_labels as count_labels
 from .data.outcome_counts import OutcomeCounts as OutcomeCounts
 from .data.counts import read_counts as read_counts, write_counts as write_counts
 from .answers.effort import effort as effort

@@ -83,7 +83,9 @@ class Reading:
         Path | None,
         Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."),
     ] = None
-    items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
+    items: Annotated[
+        Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability, n_outputs.")
+    ] = None
     column: Annotated[
         list[str] | None,
         Parameter(

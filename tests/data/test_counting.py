@@ -229,7 +229,7 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
         ({"human": "ann", "batches": 0}, "at least 1"),
-        ({"human": "ann", "batches": 1000}, "the 8 rows with a score; give fewer"),
+        ({"human": "ann", "batches": 1000}, "the 8 rows with a rating; give fewer"),
         ({"human": "ann", "batches": 10**20}, "must be a whole number of at most"),
         (
             {"human": "ann", "systems": "AB"},

@@ -9,21 +9,21 @@ from custodes.errors import InputError
 
 def test_what_is_not_said_is_empty() -> None:
     items, notes = Items.make(pl.DataFrame({"item": [1, 2], "group": ["news", None]}))
-    assert items.frame.rows() == [("1", "", "news", "", None, None), ("2", "", "", "", None, None)]
+    assert items.frame.rows() == [("1", "", "news", "", None, None, None), ("2", "", "", "", None, None, None)]
     assert notes == []
 
 
 def test_an_empty_items_table_is_fine() -> None:
-    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None)
+    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
 
 
 def test_rows_of_some_items_in_their_order() -> None:
     columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
     items, _ = Items.make(pl.DataFrame(columns))
     assert items.for_items(pl.Series(["b", "new", "a"])).rows() == [
-        ("b", "y", "", "", 2.5, 0.1),
-        ("new", "", "", "", None, None),
-        ("a", "x", "", "", 1.0, None),
+        ("b", "y", "", "", 2.5, 0.1, None),
+        ("new", "", "", "", None, None, None),
+        ("a", "x", "", "", 1.0, None, None),
     ]
 
 
@@ -33,6 +33,11 @@ def test_rows_of_some_items_in_their_order() -> None:
         (
             {"item": ["a", "a"]},
             "items.csv: the same item occurs twice, in rows 1, 2 (item 'a'); one row per item",
+        ),
+        (
+            {"item": ["a", "b"], "cluster": ["x", "x"], "n_outputs": [2, None]},
+            "items.csv: items of cluster 'x' have different n_outputs; a row stands for n_outputs equal clusters, so "
+            "give all its items the same number",
         ),
         (
             {"item": ["a", "b"], "weight": [1, 0]},

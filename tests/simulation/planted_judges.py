@@ -143,6 +143,6 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
         preferences=Preferences(frame=pl.concat(told), missing=pl.concat(lost)) if told else Preferences.empty(),
         raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
-        items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN)),
+        items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN, n_outputs=UNKNOWN)),
         outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),
     )

@@ -31,6 +31,7 @@ Rng = int | np.random.Generator | None
 UNRECORDED = ("rng", "progress")
 """Arguments that change no number of a result, or that have their own field in the provenance."""
 
+COUNTED = "numbers of equal outputs (n_outputs), which only rates uses; give the table of single outputs"
 NOT_ENOUGH = "this question needs items, which counts do not contain; give the study itself"
 
 P = ParamSpec("P")
@@ -106,11 +107,13 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
         raise kind(f"{function.__name__}: {problem}") from None
 
 
-def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def question(
+    example: str, /, *, equal_outputs: bool = False, **helps: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Turn a function that returns a result into a question: document it, and add a provenance to its result.
 
     `rng` is passed to the function as the recorded seed, or as the caller's generator. The first argument is the data:
-    a study, counts, or nothing.
+    a study, counts, or nothing. `equal_outputs`: items may stand for several equal outputs (`n_outputs`).
     """
 
     def decorated(ask: Callable[P, R]) -> Callable[P, R]:
@@ -120,6 +123,8 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
             options["rng"], seed = recorded(options["rng"])
             (about,) = args
             study = about if isinstance(about, Study) else None
+            if study and study.items.counted and not equal_outputs:
+                raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 selection = study.selection.items()
                 options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}

@@ -1,19 +1,22 @@
-"""The command `count`: counts of wins, ties and losses from tables of any size."""
+"""The command `count`: counts of wins, ties and losses, or of equal labels, from tables of any size."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import narwhals as nw
 from cyclopts import Parameter
 
 import custodes as cu
+from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import say, tell
 from custodes.data.counts import SUFFIX
 from custodes.data.scanning import Engine, scanned
 from custodes.data.table_engines import in_engine
-from custodes.errors import OptionError, shown
+from custodes.data.writing import SUFFIXES, write_table
+from custodes.errors import OptionError, listed, shown
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
@@ -27,7 +30,11 @@ def count(
     ],
     output: Annotated[
         str | None,
-        Parameter(name=["--output", "-o"], help="File of the counts: NAME.counts.json.", group=OUTPUT_OPTIONS),
+        Parameter(
+            name=["--output", "-o"],
+            help="File of the counts: NAME.counts.json; for labels a table (.csv .tsv .jsonl .parquet).",
+            group=OUTPUT_OPTIONS,
+        ),
     ] = None,
     human: Annotated[
         Names, Parameter(help="Raters that are annotators (default: kind human).", negative="", group=SELECTION)
@@ -37,6 +44,10 @@ def count(
     ] = None,
     aspect: Annotated[str, Parameter(help="Aspect to count.", group=SELECTION, show_default=False)] = "",
     systems: Annotated[Names, Parameter(help="Systems (default: all).", negative="", group=SELECTION)] = None,
+    by: Annotated[
+        Names,
+        Parameter(help="Labels: columns to keep for slices; comma list or repeated.", negative="", group=SELECTION),
+    ] = None,
     aggregate: Annotated[
         Literal["mean", "vote"] | None,
         Parameter(help="Scores: combine annotators by mean (default) or vote.", group=STATISTICS),
@@ -62,18 +73,26 @@ def count(
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data above the memory limit.")] = None,
     batches: Annotated[
-        int | None, Parameter(help="polars, scores: number of batches of items.", converter=whole)
+        int | None, Parameter(help="polars, scores and labels: number of batches of items.", converter=whole)
     ] = None,
     column: Annotated[
         Names,
         Parameter(help="ROLE=NAME: role of a column; comma list or repeated.", negative="", group=READING_OPTIONS),
     ] = None,
+    columns: Annotated[
+        Names,
+        Parameter(
+            help="Labels: columns with labels, as patterns: 'human:{rater:sme}', 'metric:{rater:grader}'; repeatable.",
+            negative="",
+            group=READING_OPTIONS,
+        ),
+    ] = None,
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
 ) -> None:
-    """Count wins, ties and losses of systems in tables of scores or verdicts, also tables larger than memory.
+    """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
 
-    The counts are an input of leaderboard. With human ratings and metrics they are also an input of favoritism, ranking
-    and correction.
+    Counts of scores and verdicts are an input of leaderboard; with human ratings and metrics also of favoritism,
+    ranking and correction. Counts of labels are an input of rates.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
@@ -81,8 +100,12 @@ def count(
         raise OptionError("no input: give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
     if output is None:
         raise OptionError("count: no output; give the file of the counts, as in -o NAME.counts.json")
-    if not output.endswith(SUFFIX):
-        raise OptionError(f"-o {output}: the name of a counts file must end in .counts.json; rename it")
+    labels = output.endswith(SUFFIXES)
+    if not (labels or output.endswith(SUFFIX)):
+        raise OptionError(
+            f"-o {output}: the name of a counts file must end in .counts.json, or for labels in {listed(SUFFIXES)}; "
+            "rename it"
+        )
     check_writable(output)
     check_distinct_files([output], read_by(files))
     of_scores: dict[str, Any] = {
@@ -92,18 +115,24 @@ def count(
         "batches": batches,
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
-    columns: Any = Reading(column=column).mapping  # `columns` does not apply here
+    if labels:
+        idle = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect or None, "orders": orders}
+        _refuse_idle(idle | of_scores | {"batches": None}, "labels; name their columns with --columns")
+    else:
+        _refuse_idle({"by": by, "columns": columns}, f"scores or verdicts; counts of labels end in {listed(SUFFIXES)}")
+    roles: Any = Reading(column=column).mapping
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
-        scanned(files, engine=engine, columns=columns, memory_limit=memory_limit, spill=spill) as table,
+        scanned(files, engine=engine, columns={} if labels else roles, memory_limit=memory_limit, spill=spill) as table,
     ):
+        if labels:
+            mapping = Reading(column=column, columns=columns).mapping
+            options = {"by": value_list("by", by or []), "name": Path(files[0]).stem, "batches": batches}
+            say(str(write_table(cu.count_labels(table, columns=mapping, progress=track, **options), output)))
+            return
         scores = "score" in _columns(table)
-        idle = {"orders": orders} if scores else of_scores
-        for name, value in idle.items():
-            if value is not None:
-                what = "scores" if scores else "verdicts"
-                raise OptionError(f"{name}={shown(value)} has no effect: the table holds {what}")
+        _refuse_idle({"orders": orders} if scores else of_scores, "scores" if scores else "verdicts")
         options = {"metrics": metrics, "systems": systems, **of_scores, "orders": orders}
         options = {name: value for name, value in options.items() if value is not None}
         if scores:
@@ -118,6 +147,13 @@ def count(
             for note in counts.notes:
                 tell(f"note: {note.message}")
     say(str(cu.write_counts(counts, output)))
+
+
+def _refuse_idle(options: dict[str, Any], what: str) -> None:
+    """Raise `OptionError` for an option that has no effect on such a table."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(f"{name}={shown(value)} has no effect: the table holds {what}")
 
 
 @in_engine("count")

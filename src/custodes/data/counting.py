@@ -17,15 +17,12 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.origin import counted_by
 from custodes.data.outcome_counts import OutcomeCounts, count_cells, summed
 from custodes.data.table import check_columns
-from custodes.data.table_engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
+from custodes.data.table_engines import batched, check_known, collected, in_engine, indicator, lazy_rows, names_of
 from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
 
 WHERE = "count_pairs"
-
-BATCH_ROWS = 5_000_000
-"""Ratings to count at a time if the engine does not spill to disk: about 0.5 GiB with a few raters."""
 
 
 @checked
@@ -139,7 +136,7 @@ def count_pairs(
         flipped={name for name, sign in signs.items() if sign < 0},
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
-    parts = _batches(rows.filter(nw.col("item_level")), batches)
+    parts = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
     counted = (plan.counted(part) for part in progress(parts, total=len(parts), desc="counting pairs"))
     origin = counted_by(
         human=human,
@@ -268,29 +265,3 @@ def _chosen_rows(
 def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
     ranges = survey.filter(pl.col("rater").is_in(list(people))).select(pl.col("high").max() - pl.col("low").min())
     return float(ranges.item() or 0.0)
-
-
-def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[Any]]:
-    """The rows in batches of whole items; a single batch if the engine spills to disk."""
-    if not rows.implementation.is_polars():
-        if batches not in (None, 1):
-            raise OptionError(
-                f"count_pairs: batches={batches} works with Polars only, as this engine writes to disk by "
-                "itself; leave it out"
-            )
-        return [rows]
-    lazy: pl.LazyFrame = rows.to_native()
-    if batches is None:
-        batches = 1 + _length(rows) // BATCH_ROWS
-    if batches < 1:
-        raise OptionError(f"count_pairs: batches={batches} must be at least 1")
-    if batches > max(1, n := _length(rows)):
-        raise OptionError(f"count_pairs: batches={batches} exceeds the {n} rows with a score; give fewer")
-    if batches == 1:
-        return [rows]
-    part = pl.col("item").hash() % batches
-    return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
-
-
-def _length(rows: nw.LazyFrame[Any]) -> int:
-    return int(collected(rows.select(nw.len())).item())

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note
-from custodes.data.table import check_columns, check_unique, refuse, to_polars, typed_column
+from custodes.data.table import check_columns, check_unique, refuse, refuse_values, to_polars, typed_column
 from custodes.errors import InputError, listed
 
 SCHEMA = {
@@ -18,6 +18,7 @@ SCHEMA = {
     "dataset": pl.String,
     "weight": pl.Float64,
     "probability": pl.Float64,
+    "n_outputs": pl.Float64,
 }
 
 LARGEST = 1e12
@@ -27,7 +28,8 @@ LARGEST = 1e12
 @dataclass(frozen=True, kw_only=True)
 class Items:
     """One row per item: cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight,
-    probability (of being annotated); '' and null if not given. An item without a row is its own cluster."""
+    probability (of being annotated), n_outputs (number of equal outputs that it stands for); '' and null if not given.
+    An item without a row is its own cluster."""
 
     frame: pl.DataFrame
 
@@ -38,9 +40,10 @@ class Items:
 
     @classmethod
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
-        """Check a table `item` and any of `cluster, group, dataset, weight, probability`.
+        """Check a table `item` and any of `cluster, group, dataset, weight, probability, n_outputs`.
 
-        A weight lies between 1e-12 and 1e12, a probability between 1e-12 and 1.
+        A weight lies between 1e-12 and 1e12, a probability between 1e-12 and 1; a number of outputs is positive, and
+        equal for the items of a cluster.
         """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
@@ -66,7 +69,25 @@ class Items:
                 f"that an item was annotated lies between {1 / LARGEST:g} and 1"
             ),
         )
+        refuse_values(
+            rows["n_outputs"],
+            (rows["n_outputs"] < 1) | (rows["n_outputs"] % 1 != 0),
+            where=where,
+            allowed="a positive whole number",
+        )
+        per_cluster = rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
+        several = per_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(pl.col("n_outputs") > 1)
+        if several.height:
+            raise InputError(
+                f"{where}: items of cluster {several['cluster'][0]!r} have different n_outputs; a row stands for "
+                "n_outputs equal clusters, so give all its items the same number"
+            )
         return cls(frame=rows), notes
+
+    @property
+    def counted(self) -> bool:
+        """Whether an item stands for several equal outputs."""
+        return bool((self.frame["n_outputs"] > 1).any())
 
     def joined(self, other: Items) -> Items:
         """The rows of both tables; different values of one item raise `InputError`."""

@@ -30,6 +30,9 @@ SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
 ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
 
+BATCH_ROWS = 5_000_000
+"""Rows to count at a time if the engine does not spill to disk: about 0.5 GiB of ratings with a few raters."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -101,6 +104,32 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
         return native.collect(engine="streaming")
     result: pl.DataFrame = frame.collect("polars").to_native()
     return result
+
+
+def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
+    """The rows in batches of whole groups with the same value of a column; a single batch if the engine spills to disk.
+
+    `batches`: their number (default: by the number of rows).
+    """
+    if not rows.implementation.is_polars():
+        if batches not in (None, 1):
+            raise OptionError(
+                f"{where}: batches={batches} works with Polars only, as this engine writes to disk by "
+                "itself; leave it out"
+            )
+        return [rows]
+    lazy: pl.LazyFrame = rows.to_native()
+    n = int(collected(rows.select(nw.len())).item()) if batches != 1 else 1
+    if batches is None:
+        batches = 1 + n // BATCH_ROWS
+    if batches < 1:
+        raise OptionError(f"{where}: batches={batches} must be at least 1")
+    if batches > max(1, n):
+        raise OptionError(f"{where}: batches={batches} exceeds the {n} rows with a rating; give fewer")
+    if batches == 1:
+        return [rows]
+    part = pl.col(column).hash() % batches
+    return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
 
 
 def names_of(option: str, names: str | Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:

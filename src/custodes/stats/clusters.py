@@ -182,12 +182,22 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
 
 
-def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | None = None) -> DesignEffect:
+def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
+    """Number of equal clusters that each cluster stands for: (n,) by output -> (n_units,)."""
+    by_unit = np.zeros(n_units)
+    by_unit[units] = number
+    return by_unit
+
+
+def influence_design_effect(
+    influence: Floats, units: Ints, *, kind: Bools | None = None, number: Floats | None = None
+) -> DesignEffect:
     """Design effect of an estimate from the influences of outputs (n,) in clusters `units` (n,).
 
     The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is the effective number of
     clusters, weighted by the mean of expected and observed variance, as in `design_effect`. `kind` (n,): outputs of two
-    kinds with different expected influence (with and without a human label).
+    kinds with different expected influence (with and without a human label). `number` (n,): number of equal clusters
+    that the cluster of an output stands for, default 1.
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
     >>> round(float(effect), 2), float(clusters)
@@ -196,19 +206,22 @@ def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | Non
     Source: Kish 1965; Liang and Zeger 1986.
     """
     n_units = int(units.max(initial=-1)) + 1
+    number = np.ones(len(influence)) if number is None else number
+    of_unit = number_by_unit(number, units=units, n_units=n_units)
     squares = influence**2
-    total = squares.sum()
+    total = (squares * number).sum()
     if not total:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
     expected = np.zeros(len(influence))
     for chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        expected[chosen] = squares[chosen].mean() if chosen.any() else 0.0
+        n = number[chosen].sum()
+        expected[chosen] = (squares * number)[chosen].sum() / n if n else 0.0
     if np.bincount(units[expected > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
     by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
-    clusters = ratio(np.array(by_cluster.sum() ** 2), np.array((by_cluster**2).sum()))
+    clusters = ratio(np.array((by_cluster * of_unit).sum() ** 2), np.array((by_cluster**2 * of_unit).sum()))
     sums = unit_sums(influence, units=units, n_units=n_units)
-    effect = (sums**2).sum() / total * ratio(clusters, clusters - 1)
+    effect = (sums**2 * of_unit).sum() / total * ratio(clusters, clusters - 1)
     return DesignEffect(np.where(clusters > 1, np.fmax(effect, 1.0), np.inf), clusters)
 
 

@@ -205,3 +205,46 @@ def test_a_mapped_column_that_is_an_object_is_refused_in_one_line() -> None:
     frame = pl.DataFrame({"doc_id": ["d0"], "model": [{"name": None}]})
     with pytest.raises(cu.InputError):
         cu.read(frame, columns={"item": "doc_id", "system": "model"})
+
+
+def segment(k: int) -> dict[str, Any]:
+    """A segment in the layout that the scripts of WMT25's human evaluation write."""
+    systems = {"GPT-4.1": 80, "NLLB": 60, "B.X": 70}
+    scores = {
+        name: {
+            "human1": float(quality + k % 7),
+            "errors1": [{"start_i": 0, "end_i": 4, "severity": "minor"}] * (k % 3),
+            "annotator1": f"en-de_#_annotator{k % 3}",
+            "times1": [1754386211.242 + k, 1754386231.242 + k],
+            "human2": float(quality - k % 5),
+            "MetricX-25": k % 4 / 4,
+        }
+        for name, quality in systems.items()
+    }
+    return {
+        "scores": scores if k < 20 else {},
+        "src_text": f"source text {k}",
+        "tgt_text": {name: f"translation {k} by {name}" for name in ("refA", *systems)},
+        "doc_id": f"en-de_DE_#_news_#_doc{k // 4}_#_{k % 4}",
+    }
+
+
+def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> None:
+    file = tmp_path / "wmt25-genmt-humeval.jsonl"
+    file.write_text("".join(json.dumps(segment(k)) + "\n" for k in range(24)))
+    with pytest.raises(cu.InputError) as refusal:
+        cu.read(file)
+    mapping = ast.literal_eval(str(refusal.value).partition("(in Python columns=")[2].removesuffix(")"))
+    assert mapping == {
+        "item": "doc_id",
+        "text": "tgt_text.{system}",
+        "source": "src_text",
+        "score": ["human:scores.{system}.{rater:human1,human2}", "metric:scores.{system}.{rater:MetricX-25}"],
+    }
+    study = cu.read(file, columns=mapping)
+    assert study.raters.kind == {"human1": "human", "human2": "human", "MetricX-25": "metric"}
+    assert study.ratings.frame.height == 20 * 3 * 3
+    row = study.ratings.frame.filter(item=segment(9)["doc_id"], system="GPT-4.1", rater="human2")
+    assert row["score"].to_list() == [76.0]
+    assert study.outputs is not None
+    assert set(study.outputs.texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}

@@ -94,7 +94,10 @@ def test_what_cannot_be_said_is_inconclusive_with_a_reason() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"require": ["tpr>=0.9", "kendall_item>=0.3"]}, r"rules on labels \(tpr\) and on scores .*; use two gates"),
+        (
+            {"require": ["tpr>=0.9", "kendall_item>=0.3"]},
+            r"rules on scores or preferences .* and on labels \(tpr\); use a gate for each kind",
+        ),
         ({"require": "tpr>=1.5"}, "tpr lies between 0 and 1"),
         ({"require": "specificity>=0.5"}, "for labels tpr, tnr, ppv"),
         ({"not_worse_than": "judge_old", "statistic": "corrected_rate"}, "name a measure of agreement"),

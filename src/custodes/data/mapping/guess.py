@@ -156,7 +156,8 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
         nearly = int((bad & texts.fill_null("").str.contains(NEARLY)).sum())
         rated = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
         prose = bool((texts.filter(bad).str.count_matches(r"\s") >= PROSE).any())
-        if 2 * (numbers + nearly) >= cells or (rated and not prose):
+        people = {part.rstrip("0123456789") for cell in texts.filter(bad).head(CHOICES) for part in parts(cell)}
+        if 2 * (numbers + nearly) >= cells or (rated and not prose and people.isdisjoint(PEOPLE_ROLES)):
             at = int(bad.arg_true()[0])
             return f"{name} {texts[at]!r} in row {at + 1}"
     return ""
@@ -207,6 +208,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     # Where every row is an item of its own, no two systems can be compared.
     pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
     if "system" not in (*declared.roles, *frame.columns):
+        yield from _of(declared, _by_system(frame, free, numbers, items), frame.columns)
         yield from _of(declared, per_system(frame, free), frame.columns)
     beside = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
     for shape in (_long, _half_long, _wide):
@@ -219,6 +221,38 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
             shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
             yield from _of(declared, _with_texts(shapes, beside, declared), frame.columns)
             yield from _of(declared, iter(shapes), frame.columns)
+
+
+def _by_system(frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], items: Sequence[str]) -> Guess:
+    """Nested cells with an entry for each system in both texts and scores: `texts.SYSTEM`, `scores.SYSTEM.RATER`."""
+    nested = [name for name in free if "." in name]
+    of_texts: dict[str, set[str]] = {}
+    for name in nested:
+        if is_text(frame[name]):
+            of_texts.setdefault(name.partition(".")[0], set()).add(name.partition(".")[2])
+    for prefix in dict.fromkeys(name.partition(".")[0] for name in numbers if "." in name):
+        for texts, systems in of_texts.items():
+            rated = {system: f"{prefix}.{system}." for system in systems}
+            fields = [
+                (system, name.removeprefix(start))
+                for name in numbers
+                for system, start in rated.items()
+                if name.startswith(start) and "." not in name.removeprefix(start)
+            ]
+            raters = list(dict.fromkeys(field for _, field in fields))
+            if texts == prefix or len({system for system, _ in fields}) < 2:
+                continue
+            people = [name for name in raters if looks_human(name.rstrip("0123456789"))]
+            kinds = {"human": people, "metric": [name for name in raters if name not in people]}
+            patterns = tuple(
+                f"{kind}:{literal(prefix)}.{{system}}.{{rater:{','.join(map(literal, names))}}}"
+                for kind, names in kinds.items()
+                if names
+            )
+            sources = named("source", free)
+            source = {"source": sources[0]} if sources else {}
+            for item in items:
+                yield {"item": item, "text": f"{texts}.{{system}}", **source}, patterns
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")

@@ -85,9 +85,9 @@ class LabelLayout:
         Column to its rater and aspect, if columns are named by criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
-    cluster, probability, repeat, invalid : str
-        Columns of clusters of outputs, inclusion probabilities, repeats and reasons of missing labels; '' if there are
-        none.
+    cluster, probability, n_outputs, repeat, invalid : str
+        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons of
+        missing labels; '' if there are none.
     """
 
     item: str = ""
@@ -101,6 +101,7 @@ class LabelLayout:
     aspect: str = ""
     cluster: str = ""
     probability: str = ""
+    n_outputs: str = ""
     repeat: str = ""
     invalid: str = ""
 
@@ -108,13 +109,13 @@ class LabelLayout:
     def used(self) -> set[str]:
         """The columns with a role; clusters may also be used as slices."""
         rater = (self.rater, self.kind, self.aspect)
-        single = (self.item, self.label, *rater, self.probability, self.repeat, self.invalid)
+        single = (self.item, self.label, *rater, self.probability, self.n_outputs, self.repeat, self.invalid)
         return {name for name in (*single, *self.human, *self.metrics) if name}
 
     @property
     def columns(self) -> Columns:
         """The equivalent column mapping."""
-        roles = {"item": self.item, "cluster": self.cluster, "probability": self.probability, "repeat": self.repeat}
+        roles = {name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")}
         if len(self.systems) == 1:
             roles["system"] = self.systems[0]
         if self.label:
@@ -151,7 +152,7 @@ JUDGED = LabelLayout(
     label="label",
     invalid="invalid",
 )
-"""The layout of the labels that `custodes judge` writes."""
+"""The layout of the labels that `custodes judge` and `custodes count` write."""
 
 
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
@@ -171,6 +172,7 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
         "system",
         "cluster",
         "probability",
+        "n_outputs",
         "repeat",
         "rater",
         "kind",
@@ -181,7 +183,8 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*JUDGED.used, *JUDGED.systems} <= set(frame.columns):
-        return JUDGED
+        facts = {name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns}
+        return replace(JUDGED, **facts)
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
     layout = _long(head, words, declared) or _wide(head, words, declared)
@@ -428,6 +431,7 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         systems=systems,
         cluster=cluster,
         probability=roles.get("probability", ""),
+        n_outputs=roles.get("n_outputs", ""),
         repeat=repeat or run,
     )
 

@@ -49,7 +49,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     attributes = pl.concat([places.select("item", "system"), frame.select(rest)], how="horizontal")
     if layout.label or layout.repeat:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
-    facts = {"cluster": layout.cluster, "probability": layout.probability}
+    facts = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
     notes = list(study.notes)
     items = study.items
     if any(facts.values()):

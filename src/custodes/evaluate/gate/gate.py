@@ -11,17 +11,31 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting, selection_of
+from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import interval, plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
+from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
+from custodes.evaluate.gate.judge_rules import JudgeTest, judge_tests
 from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
-from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
+from custodes.evaluate.gate.rules import (
+    ALLOWED,
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    OF_LABELS,
+    GateRule,
+    Measured,
+    kind_of_rules,
+    measured,
+    one_metric,
+    requirement,
+)
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_comparison import RaterComparison, compared
 from custodes.memory import check_memory, of_resamples
@@ -31,11 +45,10 @@ from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 from custodes.stats.rates.posterior import Sampling
 
-HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
-STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
+STATUS = {HOLDS: 0, FAILS: 1, INCONCLUSIVE: 3}
 """Exit status by outcome; 2 is invalid input."""
 
-IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", UNTOLD: "skipped"}
+IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", INCONCLUSIVE: "skipped"}
 """JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
@@ -59,13 +72,14 @@ def _lines(frame: pl.DataFrame) -> Iterator[View]:
 def outcome_of(frame: pl.DataFrame) -> str:
     """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
     outcomes = set(frame["outcome"])
-    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in outcomes)
+    return next(word for word in (FAILS, INCONCLUSIVE, HOLDS) if word in outcomes)
 
 
 def told_of(frame: pl.DataFrame) -> str:
     """One line with the joint outcome."""
     counts = Counter(frame["outcome"])
-    parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
+    phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
+    parts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
     return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
 
 
@@ -73,7 +87,8 @@ def line_of(row: Mapping[str, Any]) -> str:
     """The result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
-    >>> line_of(row | {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
+    >>> row |= {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
+    >>> line_of(row | {"relation": ">="})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
     subject = f"{row['statistic']} of {row['metric']}"
@@ -83,7 +98,7 @@ def line_of(row: Mapping[str, Any]) -> str:
     place += f" on {row['aspect']}" if row["aspect"] else ""
     value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
     why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{subject}{place}: {value} >= {row['threshold']:g}{why}"
+    return f"{subject}{place}: {value} {row['relation']} {row['threshold']:g}{why}"
 
 
 @result
@@ -97,22 +112,28 @@ class Gate(Result):
         label("rule", "the rule as given"),
         label("metric", "the metric tested"),
         label("against", "the metric of a non-inferiority rule; null for a requirement"),
-        label("statistic", "statistic of agreement with annotators, or `corrected_rate`"),
-        label("system", "system of a corrected rate; else null", essential=False),
-        count("n", "comparisons rated by annotators and the metric (or both metrics)", "n"),
+        label("statistic", "statistic of agreement with annotators, `corrected_rate`, or one of the metric alone"),
+        label("system", "system of a corrected rate or of a `judge_rate`; else null", essential=False),
+        count("n", "comparisons rated by annotators and the metric (or both metrics; the metric alone)", "n"),
         score(
             "value",
             "value of the statistic; with `against`, that of the metric minus that of the other, on "
             "what both rated. The intervals of all rules hold jointly at the level `confidence`",
             interval=True,
         ),
-        score("threshold", "the value must exceed it; with `against` the negative margin"),
-        p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
+        label("relation", "`>=`: the value must exceed the threshold; `<=`: lie below it", essential=False),
+        score("threshold", "the threshold; with `against` the negative margin"),
+        p_value(
+            "p_value",
+            "test of 'the value equals the threshold', adjusted for all rules and aspects; null without human ratings",
+            "p",
+        ),
         label(
             "outcome",
-            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: below; else `{UNTOLD}`",
+            f"`{HOLDS}`: the interval lies above the threshold (`<=`: below); `{FAILS}`: on the other side; else "
+            f"`{INCONCLUSIVE}`",
         ),
-        label("reason", f"why it is {UNTOLD}; else null"),
+        label("reason", f"why it is {INCONCLUSIVE}; else null"),
         view=_lines,
     )
 
@@ -198,6 +219,10 @@ def gate(
     `p_value` is adjusted in the same way, and is at most 1 - confidence exactly where the interval excludes the
     threshold.
 
+    Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
+    failure_rate, judge_rate) have the intervals of `consistency` and `rates`, at the level that Bonferroni's correction
+    needs. Rules on flip_rate and failure_rate are upper limits (<=); first_rate and judge_rate may have both.
+
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
     system.
@@ -227,11 +252,14 @@ def gate(
     one_of("sampling", sampling, get_args(Sampling))
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
-    of_labels = _on_labels(study, rules, statistic)
-    if not of_labels:
+    kind = kind_of_rules(study, rules, statistic)
+    alone = kind == "a judge alone"
+    if alone and not_worse_than:
+        raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
+    if kind != "labels":
         why = "it applies to rules on labels, such as tpr>=0.9"
-        refuse_ignored(gate, why, positive=positive, sampling=sampling)
-    selected = study.select(**selection_of(setting), one_side=of_labels)
+        refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
+    selected = study.select(**selection_of(setting), one_side=kind != "scores or preferences")
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
@@ -252,7 +280,13 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
-    if of_labels:
+    if alone:
+        options = {"positive": positive, "resamples": resamples, "rng": rng, "progress": progress, **setting}
+        options |= selection_of(DEFAULTS)
+        judge = study.select(**selection, one_side=True)
+        tests = judge_tests(judge, rules, name, confidence=confidence, options=options)
+        return _of_judge(tests, name, selected.notes)
+    if kind == "labels":
         chosen = study.select(**selection, one_side=True)
         label_parts = label_tests(
             chosen,
@@ -292,16 +326,33 @@ def gate(
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
-def _on_labels(study: Study, rules: Sequence[GateRule], statistic: str | None) -> bool:
-    """Whether rules are about labels: by their statistics, else by the study."""
-    named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
-    labels = sorted(named & OF_LABELS.keys())
-    if labels and len(labels) < len(named):
-        others = sorted(named - OF_LABELS.keys())
-        raise OptionError(
-            f"gate: rules on labels ({listed(labels)}) and on scores or preferences ({listed(others)}); use two gates"
+def _of_judge(tests: Sequence[JudgeTest], metric: str, notes: Sequence[Note]) -> Gate:
+    """The result for rules that need no human ratings."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for test in tests:
+        low, high = (np.nan if bound is None else bound for bound in (test.low, test.high))
+        outcome = test.rule.outcome(low, high)
+        times = _times(test.value, low, high, test.rule.threshold) if test.value is not None else ""
+        reason = test.reason or f"the interval contains the threshold{times.format(what='items')}"
+        rows.setdefault(test.aspect, []).append(
+            {
+                "rule": test.rule.text,
+                "metric": metric,
+                "against": None,
+                "statistic": test.rule.statistic,
+                "system": test.system or None,
+                "n": test.n,
+                "value": test.value,
+                "value_low": test.low,
+                "value_high": test.high,
+                "relation": test.rule.relation,
+                "threshold": test.rule.threshold,
+                "p_value": None,
+                "outcome": outcome,
+                "reason": reason if outcome == INCONCLUSIVE else None,
+            }
         )
-    return bool(labels) if named else bool(study.labels)
+    return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows.items()], notes)
 
 
 def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
@@ -315,7 +366,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
             value, low, high = test.interval(level)
             p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
             threshold = test.rule.threshold
-            outcome = HOLDS if low > threshold else FAILS if high < threshold else UNTOLD
+            outcome = test.rule.outcome(low, high)
             numbers = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}
             times = _times(value, low, high, threshold)
             reason = test.reason or f"the interval contains the threshold{times.format(what='human labels')}"
@@ -327,10 +378,11 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
                     "statistic": test.statistic,
                     "system": test.system or None,
                     "n": test.n,
+                    "relation": test.rule.relation,
                     "threshold": threshold,
                     **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
                     "outcome": outcome,
-                    "reason": reason if outcome == UNTOLD else None,
+                    "reason": reason if outcome == INCONCLUSIVE else None,
                 }
             )
         rows.append(Gate.part(part.aspect, rules=of_part))
@@ -374,9 +426,9 @@ def _row(
     level: float,
 ) -> dict[str, Any]:
     """A row of the table `rules`."""
-    outcome = HOLDS if low > rule.threshold else FAILS if high < rule.threshold else UNTOLD
+    outcome = rule.outcome(low, high)
     numbers, reason = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}, None
-    if outcome == UNTOLD:
+    if outcome == INCONCLUSIVE:
         estimate = measurement.estimate if not np.isnan(low) else None
         reason = (
             _without_interval(measurement, level)
@@ -390,6 +442,7 @@ def _row(
         "statistic": measurement.statistic,
         "system": None,
         "n": measurement.n,
+        "relation": rule.relation,
         "threshold": rule.threshold,
         **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
         "outcome": outcome,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -24,28 +24,57 @@ from custodes.stats.intervals import ResampledEstimate
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
 """Statistics allowed in rules on scores and preferences; higher is better."""
 
+HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
+
 OF_LABELS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
     **dict.fromkeys(("mcc", "kappa", "ac1", "alpha"), (-1.0, 1.0)),
 }
 """Statistics allowed in rules on labels, with their bounds."""
 
+JUDGE_RATE = "judge_rate"
+HIGH, LOW = (">=",), ("<=",)
+WITHOUT_HUMANS: Mapping[str, tuple[str, ...]] = {
+    "consistency": HIGH,
+    "flip_rate": LOW,
+    "first_rate": (*HIGH, *LOW),
+    "agreement_within_order": HIGH,
+    "repeat_agreement": HIGH,
+    "failure_rate": LOW,
+    JUDGE_RATE: (*HIGH, *LOW),
+}
+"""Statistics of a judge that need no human ratings, proportions all, and the relations of their rules."""
+
+FAMILIES: Mapping[str, Collection[str]] = {
+    "scores or preferences": ALLOWED,
+    "labels": OF_LABELS,
+    "a judge alone": WITHOUT_HUMANS,
+}
+"""Statistics of rules that one gate may join, by their kind."""
+
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
-AT_LEAST = (">=", ">", "≥")
-"""Relations allowed in rules; each is tested by whether the interval lies above the threshold."""
+RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
+"""Relations in rules; each is tested by whether the interval lies above, or below, the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
     """The `statistic` of a metric must lie above a `threshold`; `against` another metric, the difference must.
 
-    Without a statistic, the one that ranks metrics in the aspect is used.
+    Without a statistic, the one that ranks metrics in the aspect is used. With the `relation` '<=' it must lie below.
     """
 
     text: str
     statistic: str | None
     threshold: float
     against: str | None = None
+    relation: str = ">="
+
+    def outcome(self, low: float, high: float) -> str:
+        """Outcome for an interval; inconclusive without one (NaN)."""
+        if self.relation == "<=":
+            low, high = 2 * self.threshold - high, 2 * self.threshold - low
+        return HOLDS if low > self.threshold else FAILS if high < self.threshold else INCONCLUSIVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,25 +98,38 @@ def requirement(text: str) -> GateRule:
     if match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     name, relation, number = match.groups()
-    allowed = (*ALLOWED, *OF_LABELS)
+    allowed = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
     if name not in allowed:
         raise OptionError(
             f"require={text!r}: unknown statistic {name!r}{suggestion(name, allowed)}; allowed: {', '.join(ALLOWED)}; "
-            f"for labels {', '.join(OF_LABELS)}"
+            f"for labels {', '.join(OF_LABELS)}; without human ratings {', '.join(WITHOUT_HUMANS)}"
         )
-    if relation not in AT_LEAST:
-        rule = f"{name}>={number.lstrip('<>=≥≤ ')}"
-        raise OptionError(f"require={text!r}: for {name} higher is better; write {rule}")
+    relations = WITHOUT_HUMANS.get(name, HIGH)
+    if RELATIONS.get(relation) not in relations:
+        rule = f"{name}{relations[0]}{number.lstrip('<>=≥≤ ')}"
+        better = "higher" if relations == HIGH else "lower"
+        raise OptionError(f"require={text!r}: for {name} {better} is better; write {rule}")
     try:
         threshold = float(number)
     except ValueError:
         raise OptionError(f"require={text!r}: {number!r} is not a number; write for example {name}>=0.3") from None
-    least, largest = OF_LABELS[name] if name in OF_LABELS else ALLOWED[name].bounds
+    least, largest = ALLOWED[name].bounds if name in ALLOWED else OF_LABELS.get(name, (0.0, 1.0))
     if not least < threshold < largest:
         raise OptionError(
             f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold strictly between them"
         )
-    return GateRule(text=text.strip(), statistic=name, threshold=threshold)
+    return GateRule(text=text.strip(), statistic=name, threshold=threshold, relation=RELATIONS[relation])
+
+
+def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None) -> str:
+    """The kind of the rules (see `FAMILIES`): by their statistics, else by the study; `statistic` is that of a test of
+    non-inferiority."""
+    named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
+    kinds = {kind: sorted(named & set(names)) for kind, names in FAMILIES.items() if named & set(names)}
+    if len(kinds) > 1:
+        several = " and ".join(f"on {kind} ({listed(names)})" for kind, names in kinds.items())
+        raise OptionError(f"gate: rules {several}; use a gate for each kind")
+    return next(iter(kinds), "labels" if study.labels else "scores or preferences")
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:

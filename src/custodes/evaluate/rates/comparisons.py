@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from custodes.evaluate.rates.estimates import Interval, JudgeRates, bounded
+from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
+from custodes.stats.clusters import number_by_unit
 from custodes.stats.rates.measures import sensitivity, specificity
 from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
 from custodes.stats.sign_test import adjust
@@ -25,35 +27,45 @@ def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
 
 
 def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
-    """Differences of TPR and of TNR, each (1 + draws,); human labels of the two systems are treated as independent."""
+    """Differences of TPR and of TNR, each (1 + draws,), NaN where a system has no human labels; human labels of the two
+    systems are treated as independent."""
+    if not (first.n_labelled and second.n_labelled):
+        return np.full(2, np.nan), np.full(2, np.nan)
     tpr, tnr = (first.values(measure) - second.values(measure) for measure in (sensitivity, specificity))
     return tpr, tnr
 
 
-def correlation(first: Floats, second: Floats, units: Ints) -> float:
+def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> float:
     """Correlation of two estimates, from the influences of outputs (n,) on each, summed over shared clusters `units`.
 
-    At most .99, so that the variance of the difference is positive.
+    `number` (n,): number of equal clusters that the cluster of an output stands for. The correlation is at most .99, so
+    that the variance of the difference is positive.
 
-    >>> correlation(np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]), np.array([0, 0, 1, 1]))
+    >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
+    >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
     0.99
     """
     n_units = int(units.max(initial=-1)) + 1
-    one, other = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
-    spread = np.sqrt((one**2).sum() * (other**2).sum())
-    return float(np.clip((one * other).sum() / spread, -0.99, 0.99) + 0.0) if spread > 0 else 0.0
+    a, b = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
+    times = number_by_unit(number, units=units, n_units=n_units)
+    spread = np.sqrt((a**2 * times).sum() * (b**2 * times).sum())
+    return float(np.clip((a * b * times).sum() / spread, -0.99, 0.99) + 0.0) if spread > 0 else 0.0
 
 
-def rate_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
+def rate_difference(
+    first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
+) -> Floats:
     """Corrected difference, (1 + draws,), from draws of both rates with the correlation due to shared clusters."""
     if not np.isfinite(first.corrected.value + second.corrected.value):
         return np.full(2, np.nan)
-    shared = correlation(first.influence, second.influence, units)
+    shared = correlation(first.influence, second.influence, outputs.unit, outputs.number)
     draws = copula_correlated(first.rate_draws, second.rate_draws, shared, rng)
     return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
 
 
-def human_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
+def human_difference(
+    first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
+) -> Floats:
     """Difference of the rates by human labels alone, (1 + draws,), NaN where one is undefined."""
     if not np.isfinite(first.human.value + second.human.value):
         return np.full(2, np.nan)
@@ -61,17 +73,17 @@ def human_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np
     for part in (first, second):
         n, rate = part.human_n, part.human.value
         draws.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(part.rate_draws)))
-    shared = correlation(first.human_influence, second.human_influence, units)
+    shared = correlation(first.human_influence, second.human_influence, outputs.unit, outputs.number)
     return np.append(
         first.human.value - second.human.value, draws[0] - copula_correlated(draws[0], draws[1], shared, rng)
     )
 
 
 def difference_rows(
+    outputs: LabelledOutputs,
     metric: str,
     label: str,
     by_system: Mapping[str, JudgeRates],
-    units: Ints,
     *,
     confidence: float,
     rng: np.random.Generator,
@@ -79,8 +91,8 @@ def difference_rows(
     """Rows of the table `differences` of one metric, with unadjusted p-values."""
     rows = []
     for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
-        corrected = rate_difference(a, b, units, rng)
-        human = human_difference(a, b, units, rng)
+        corrected = rate_difference(a, b, outputs, rng)
+        human = human_difference(a, b, outputs, rng)
         tpr, tnr = error_differences(a, b)
         rows.append(
             {
@@ -143,18 +155,18 @@ def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
 
 
 def slice_row(
+    outputs: LabelledOutputs,
     metric: str,
     name: str,
     inside: JudgeRates,
     outside: JudgeRates,
-    units: Ints,
     *,
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """A row of the table `slices`, with unadjusted p-values against the other outputs."""
     tpr, tnr = error_differences(inside, outside)
-    rate = rate_difference(inside, outside, units, rng)
+    rate = rate_difference(inside, outside, outputs, rng)
     return {
         "metric": metric,
         "slice": name,

@@ -83,7 +83,8 @@ class StratifiedLabels:
         """Weighted counts of human labels in each stratum, and of all outputs."""
         columns = (np.nan_to_num(column) * self.weights for column in self.outputs.gold.T)
         labelled = [np.bincount(self.stratum, weights=column, minlength=self.n_strata) for column in columns]
-        total = np.bincount(self.stratum, weights=self.totalled, minlength=self.n_strata)
+        totalled = self.totalled * self.outputs.number
+        total = np.bincount(self.stratum, weights=totalled, minlength=self.n_strata)
         return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), total.astype(np.float64))
 
     @property
@@ -97,7 +98,7 @@ class StratifiedLabels:
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """(n,): influence of each output on a statistic of joint proportions (..., strata, labels)."""
+        """(n,): influence of a single output of each row on a statistic of joint proportions (..., strata, labels)."""
         return output_influence(
             lambda counts: statistic(joint_estimate(counts, sampling=self.sampling)),
             self.counts,
@@ -260,7 +261,7 @@ def judge_rates(
         stratified = replace(stratified, stratum=strata[judged], n_strata=int(strata[judged].max(initial=0)) + 1)
     if sampling == "by-label" and np.isnan(pairs.estimate).any():  # no other outputs, or no better than chance
         pairs = replace(pairs, sampling="random", totalled=weights)
-    n_judged, n_labelled = int(meant.sum()), int(has_label.sum())
+    n_judged, n_labelled = int(rows.number[meant].sum()), int(has_label.sum())
     influence = stratified.influence(positive_rate)
     whole = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
     human_influence = whole.influence(positive_rate)
@@ -275,9 +276,10 @@ def judge_rates(
         human = _wilson(float(positive_rate(whole.estimate)), human_n, confidence)
     without = counts.labelled.sum(axis=1) == 0
     if n_judged:
-        positive = (codes[meant] == 1).astype(np.float64)
-        judge_n = n_judged / _divisor(rows.only(meant), positive - positive.mean(), confidence)
-        judge = _wilson(float(positive.mean()), judge_n, confidence)
+        positive, number = (codes[meant] == 1).astype(np.float64), rows.number[meant]
+        rate = float((positive * number).sum() / n_judged)
+        judge_n = n_judged / _divisor(rows.only(meant), positive - rate, confidence)
+        judge = _wilson(rate, judge_n, confidence)
     full = np.zeros((2, len(judged)))
     full[:, judged] = influence, human_influence
     return JudgeRates(
@@ -306,8 +308,9 @@ def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, 
     """Divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.clustered:
         return 1.0
-    divisor = float(influence_design_effect(influence, outputs.unit, kind=kind).divisor(confidence))
-    return divisor if np.isfinite(divisor) else float(len(influence))
+    effect = influence_design_effect(influence, outputs.unit, kind=kind, number=outputs.number)
+    divisor = float(effect.divisor(confidence))
+    return divisor if np.isfinite(divisor) else float(outputs.number.sum())
 
 
 def _wilson(value: float, n: float, confidence: float) -> Interval:
@@ -393,16 +396,18 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     from scipy.special import ndtr
 
     judged = ~np.isnan(labels)
-    inside, units = outputs.labelled[judged], outputs.unit[judged]
+    inside, units, number = outputs.labelled[judged], outputs.unit[judged], outputs.number[judged]
     if inside.all() or not inside.any():
         return np.nan
+    n_outside = number[~inside].sum()
     values = labels[judged]
     distinct = np.unique(values)
     p_values = []
     for value in distinct[1:] if len(distinct) == 2 else distinct:
         equal = (values == value).astype(np.float64)
-        influence = (equal - equal.mean()) * np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())
-        effect = float(influence_design_effect(influence, units).effect) if outputs.clustered else 1.0
-        error = np.sqrt((influence**2).sum() * effect)
-        p_values.append(2 * float(ndtr(-abs(influence.sum()) / error)) if error > 0 else 1.0)
+        mean = (equal * number).sum() / number.sum()
+        influence = (equal - mean) * np.where(inside, 1 / inside.sum(), -1 / n_outside)
+        effect = float(influence_design_effect(influence, units, number=number).effect) if outputs.clustered else 1.0
+        error = np.sqrt((influence**2 * number).sum() * effect)
+        p_values.append(2 * float(ndtr(-abs((influence * number).sum()) / error)) if error > 0 else 1.0)
     return float(min(1.0, min(p_values) * len(p_values)))

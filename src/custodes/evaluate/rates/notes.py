@@ -36,7 +36,7 @@ WARNINGS = (
 
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     """Notes on the human labels of an aspect."""
-    n, n_labelled = len(outputs.system), int(outputs.labelled.sum())
+    n, n_labelled = int(outputs.number.sum()), int(outputs.labelled.sum())
     clusters = len(np.unique(outputs.unit[outputs.labelled]))
     words, binary = outputs.words, len(outputs.words) == 2
     counts = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))

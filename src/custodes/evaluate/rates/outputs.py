@@ -52,6 +52,8 @@ class LabelledOutputs:
         Whether a metric gives scores.
     weight : array of shape (n,)
         Inverse inclusion probability; 1 where none is given.
+    number : array of shape (n,)
+        Number of equal outputs that a row stands for; equal in a cluster, and 1 if it has a human label.
     table : DataFrame
         Item and system of each output.
     human_agreement, human_alpha : float
@@ -72,6 +74,7 @@ class LabelledOutputs:
     judged: Floats
     is_score: Bools
     weight: Floats
+    number: Floats
     table: pl.DataFrame
     human_agreement: float
     human_alpha: float
@@ -97,6 +100,7 @@ class LabelledOutputs:
             annotated=self.annotated[:, rows],
             judged=self.judged[:, rows],
             weight=self.weight[rows],
+            number=self.number[rows],
             table=self.table.filter(pl.Series(rows)),
         )
 
@@ -153,10 +157,15 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
     metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
     annotated = np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height)
-    gold, agreement, reliability, undecided = _gold(annotated, scale, consensus)
+    judged = np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height)
     facts = study.items.for_items(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
-    cluster = facts.select(cluster_label).to_series()
+    unit = facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
+    probability, number = facts["probability"].fill_null(1.0).to_numpy(), facts["n_outputs"].fill_null(1.0).to_numpy()
+    if study.items.counted:
+        row, unit, number = _single_labelled(unit, number, ~np.isnan(annotated).all(axis=0))
+        annotated, judged, probability, outputs = annotated[:, row], judged[:, row], probability[row], outputs[row]
+    gold, agreement, reliability, undecided = _gold(annotated, scale, consensus)
     systems = outputs["system"].unique().sort()
     notes = noted(
         (
@@ -166,7 +175,6 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
         ),
         aspect=aspect,
     )
-    probability = facts["probability"].fill_null(1.0).to_numpy()
     return LabelledOutputs(
         aspect=aspect,
         words=scale.words,
@@ -175,17 +183,32 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
         metrics=tuple(metrics),
         annotators=tuple(annotators),
         system=outputs["system"].cast(pl.Enum(systems)).to_physical().to_numpy().astype(np.intp),
-        unit=cluster.rank("dense").to_numpy().astype(np.intp) - 1,
+        unit=unit,
         gold=gold,
         annotated=annotated,
-        judged=np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height),
+        judged=judged,
         is_score=np.array([name in scale.scores for name in metrics], dtype=bool),
         weight=1 / probability,
+        number=number,
         table=outputs,
         human_agreement=agreement,
         human_alpha=reliability,
         notes=notes,
     )
+
+
+def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
+    """Rows such that each cluster with a human label stands for itself: place, cluster and number of each.
+
+    >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
+    (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
+    """
+    single = np.bincount(unit, weights=labelled)[unit] > 0
+    times = np.where(single, number, 1).astype(np.intp)
+    row = np.repeat(np.arange(len(unit)), times)
+    copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    _, units = np.unique(np.stack([unit[row], copy]), axis=1, return_inverse=True)
+    return row, units.ravel(), np.where(single, 1.0, number)[row]
 
 
 def _of_rater(rows: pl.DataFrame, outputs: pl.DataFrame, rater: str, *, is_score: bool) -> Floats:

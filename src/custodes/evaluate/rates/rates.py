@@ -183,6 +183,7 @@ class Rates(Result):
 
 @question(
     "custodes rates labels.csv --by category",
+    equal_outputs=True,
     positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: by known words).",
     by="Column whose values are slices; system for the systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
@@ -300,9 +301,7 @@ def _answer(
             by_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
             rate_rows += [_rate_row(judge.name, name, view.words[1], part, method) for name, part in by_system.items()]
             notes += rate_notes(view, judge, by_system)
-            pair_rows += difference_rows(
-                judge.name, view.words[1], by_system, view.unit, confidence=confidence, rng=rng
-            )
+            pair_rows += difference_rows(view, judge.name, view.words[1], by_system, confidence=confidence, rng=rng)
             if by and binary:
                 part_rows += _slice_rows(study, view, judge, by, settings)
             if binary and judge.name != HUMAN:
@@ -412,11 +411,11 @@ def _slice_rows(
                 for rows in (position == k, (position != k) & (position >= 0))
             )
             yield slice_row(
+                outputs,
                 judge.name,
                 name,
                 inside,
                 outside,
-                outputs.unit,
                 confidence=settings["confidence"],
                 rng=settings["rng"],
             )

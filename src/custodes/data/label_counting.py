@@ -1,0 +1,349 @@
+"""Counts of equal labels from a table of outputs of any size, computed inside a table engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from custodes.arguments import checked
+from custodes.data.labels import label_words
+from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.columns import Columns
+from custodes.data.mapping.labels import LOOKED_AT, MOST_WORDS, LabelLayout, label_layout
+from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.progress import Progress, silent
+
+WHERE = "count_labels"
+
+MOST_KINDS = 500
+"""Most kinds of outputs (system, labels, columns of `by`) in tables whose outputs share items or clusters."""
+
+MOST_CLUSTERS = 200_000
+"""Most kinds of clusters without human labels."""
+
+FURTHER_ROWS = 1_000
+"""Rows with another value of a column that is constant in the first rows."""
+
+COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
+"""Columns of the counts, before `n_outputs` and those of `by`."""
+
+
+@checked
+@in_engine(WHERE)
+def count_labels(
+    table: Any,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    by: Sequence[str] = (),
+    name: str = "labels",
+    batches: int | None = None,
+    progress: Progress = silent,
+) -> pl.DataFrame:
+    """Count equal outputs of a table of labels, in the engine of the table, as a table that `rates` reads.
+
+    Parameters
+    ----------
+    table : table
+        Labels in a layout that `read` accepts, in any dataframe that Narwhals supports: a Polars scan, a DuckDB
+        relation, pandas and others.
+    columns : mapping, optional
+        Roles of columns, as for `read`.
+    by : sequence of str
+        Columns that are kept, for slices.
+    name : str
+        Name of the system, if the table has none; of items that stand for several outputs.
+    batches : int, optional
+        Polars: number of batches of items (default: by the number of rows).
+    progress : progress
+        Progress bar.
+
+    Returns
+    -------
+    DataFrame
+        A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Outputs with a
+        human label, and all outputs of their clusters, have rows of their own; others stand for `n_outputs` equal
+        outputs, or for outputs of equal clusters.
+
+    Raises
+    ------
+    InputError
+        For a table that is not one of labels, an output that occurs twice, or a column with many different values.
+    OptionError
+        For an unknown column.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> labels = {"id": range(5), "judge": ["pass"] * 3 + ["fail"] * 2, "human": ["pass", None, None, None, None]}
+    >>> counts = count_labels(pl.LazyFrame(labels))
+    >>> counts.select("item", "rater", "label", "n_outputs").rows()
+    [('0', 'judge', 'pass', 1), ('labels 1', 'judge', 'fail', 2), ('labels 2', 'judge', 'pass', 2), ('0', 'human', \
+'pass', 1)]
+    >>> cu.rates(counts).rates["n"].item()
+    5
+    """
+    rows = lazy_rows(table, where=WHERE)
+    plan = _plan(rows, _layout(rows, Columns.make(columns or {})), by=tuple(by), name=name)
+    place = plan.layout.cluster or plan.layout.item
+    parts = batched(rows, place, batches, where=WHERE) if place else [rows]
+    counted = [plan.counted(part) for part in progress(parts, total=len(parts), desc="counting labels")]
+    single, kinds = (pl.concat(frames) for frames in zip(*counted, strict=True))
+    return plan.long(single, plan.representatives(kinds))
+
+
+def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
+    """The layout of the labels, from the first rows and from rows with other values of columns constant in these."""
+    flat = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
+    head = collected(rows.select(flat).head(LOOKED_AT))
+    parts = [head]
+    for name in flat:
+        seen = head[name].drop_nulls().unique()
+        if seen.len() <= 1 and head.height == LOOKED_AT:
+            other = ~nw.col(name).is_null()
+            for value in seen:
+                other = other & (nw.col(name) != value)
+            parts.append(collected(rows.select(flat).filter(other).head(FURTHER_ROWS)))
+    layout = label_layout(pl.concat(parts, how="vertical_relaxed").unique(maintain_order=True), columns)
+    if layout is None:
+        raise InputError(
+            f"{WHERE}: columns {listed(flat)} are no table of labels; name the columns of labels, as in "
+            "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
+        )
+    if layout.repeat:
+        raise InputError(f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one run")
+    if layout.cluster and not layout.item:
+        raise InputError(f"{WHERE}: no column numbers the outputs of clusters; name one with item=NAME")
+    if layout.n_outputs:
+        raise InputError(f"{WHERE}: column {layout.n_outputs!r} holds counts; give them to rates")
+    return layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rater:
+    """A rater in one aspect, the condition and the column of its labels, and their distinct values."""
+
+    name: str
+    kind: str
+    aspect: str
+    label: nw.Expr
+    values: pl.Series
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """How outputs are counted.
+
+    Attributes
+    ----------
+    rows : table
+        All rows.
+    layout : LabelLayout
+    raters : mapping of str to _Rater
+        By the name of the column of labels in `outputs`.
+    by : tuple of str
+        Columns that are kept.
+    unit : str
+        Column whose equal values make outputs dependent: `cluster`, `item` with several systems, else ''.
+    name : str
+        Name of the system if there is none, and of items that stand for several outputs.
+    """
+
+    rows: nw.LazyFrame[Any]
+    layout: LabelLayout
+    raters: Mapping[str, _Rater]
+    by: tuple[str, ...]
+    unit: str
+    name: str
+
+    def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`, the
+        number of labels of one rater."""
+        layout = self.layout
+        key = {"system": _system(layout, self.name)}
+        if layout.item:
+            key["item"] = nw.col(layout.item).cast(nw.String)
+        facts = {name: nw.col(name) for name in self.by}
+        if layout.cluster:
+            cluster = nw.col(layout.cluster).cast(nw.String).fill_null("")
+            alone = nw.concat_str(nw.lit("item "), key["item"])
+            facts["cluster"] = nw.when(cluster == "").then(alone).otherwise(cluster)
+        if layout.probability:
+            facts["probability"] = nw.col(layout.probability)
+        labels = {column: rater.label for column, rater in self.raters.items()}
+        table = rows.select(**key, **facts, **labels)
+        if not layout.item:
+            return table.with_columns(n=nw.lit(1))
+        numbers = {f"n_{name}": indicator(~nw.col(name).is_null()) for name in labels}
+        grouped = (
+            table.with_columns(**numbers, n_rows=nw.lit(1))
+            .group_by(*key)
+            .agg(*(nw.col(name).max() for name in (*facts, *labels)), *(nw.col(n).sum() for n in (*numbers, "n_rows")))
+        )
+        # In a table with a row per label, an output has several rows, but one label of each rater.
+        n = nw.max_horizontal(*numbers) if layout.label else nw.col("n_rows")
+        return grouped.with_columns(n=n).drop(*numbers, "n_rows")
+
+    @property
+    def key(self) -> list[str]:
+        """Columns in which equal outputs without a human label are equal."""
+        return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
+
+    @property
+    def has_label(self) -> nw.Expr:
+        """Whether an output has a human label."""
+        present = nw.lit(False)
+        for name, rater in self.raters.items():
+            values = rater.values.filter(label_words(rater.values).is_not_null()).to_list()
+            if rater.kind == "human" and values:
+                present = present | nw.col(name).is_in(values).fill_null(False)
+        return present
+
+    @cached_property
+    def kinds(self) -> pl.DataFrame:
+        """All kinds of outputs without a human label."""
+        groups = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
+        kinds = collected(groups.head(MOST_KINDS + 1)).sort(self.key)
+        if kinds.height > MOST_KINDS:
+            raise InputError(
+                f"{WHERE}: more than {MOST_KINDS} kinds of outputs by system, labels and {listed(self.by)}; give fewer "
+                "columns to by"
+            )
+        return kinds
+
+    def counted(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Outputs with human labels and all outputs of their clusters, and the number `n` of other outputs or clusters
+        of each kind."""
+        outputs = self.outputs(rows)
+        if self.layout.item:
+            for row in collected(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
+                raise InputError(
+                    f"{WHERE}: the output of {row['system']} for item {row['item']!r} occurs {row['n']} times; name "
+                    "another column with item=NAME, or count one run"
+                )
+        outputs = outputs.drop("n")
+        if not self.unit:
+            groups = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
+            return collected(outputs.filter(self.has_label)), collected(groups)
+        units = outputs.filter(self.has_label).select(self.unit).unique()
+        others = outputs.join(units, on=self.unit, how="anti")
+        columns = {}
+        for k, values in enumerate(self.kinds.iter_rows()):
+            equal = nw.lit(True)
+            for name, value in zip(self.key, values, strict=True):
+                equal = equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+            columns[f"kind{k}"] = indicator(equal)
+        clusters = others.select(self.unit, **columns).group_by(self.unit).agg(*(nw.col(n).sum() for n in columns))
+        numbers = clusters.group_by(*columns).agg(nw.len().alias("n"))
+        return collected(outputs.join(units, on=self.unit, how="semi")), collected(numbers)
+
+    def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
+        """A row per kind of output, or per output of each kind of cluster, with `n_outputs`."""
+        names = [name for name in kinds.columns if name != "n"]
+        kinds = kinds.group_by(names).agg(n_outputs=pl.col("n").sum()).sort(names, nulls_last=True)
+        kinds = kinds.with_columns(unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1)))
+        if not self.unit:
+            return kinds.rename({"unit": "item"})
+        if kinds.height > MOST_CLUSTERS:
+            raise InputError(
+                f"{WHERE}: more than {MOST_CLUSTERS} kinds of clusters without a human label; give fewer columns to by"
+            )
+        rows = (
+            kinds.unpivot(names, index=["unit", "n_outputs"], variable_name="place", value_name="times")
+            .filter(pl.col("times") > 0)
+            .select(pl.exclude("times").repeat_by("times").explode())
+            .join(self.kinds.with_columns(place=pl.format("kind{}", pl.int_range(pl.len()))), on="place")
+            .sort("unit", "place")
+        )
+        if self.unit == "item":
+            return rows.rename({"unit": "item"})
+        item = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
+        return rows.with_columns(item=item).rename({"unit": "cluster"})
+
+    def long(self, single: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
+        """A row per output and label."""
+        if not self.layout.item:
+            item = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+            single = single.with_columns(item=item)
+        rows = pl.concat([single.with_columns(n_outputs=pl.lit(1)), representatives], how="diagonal_relaxed")
+        rows = rows.sort("system", "item")  # engines return rows in any order
+        parts = [
+            rows.select(
+                *(name for name in (*COLUMNS, "n_outputs", *self.by) if name in rows.columns),
+                rater=pl.lit(rater.name),
+                kind=pl.lit(rater.kind),
+                aspect=pl.lit(rater.aspect),
+                repeat=pl.lit(""),
+                label=label_words(rows[name]),
+                invalid=pl.lit(""),
+            )
+            for name, rater in self.raters.items()
+        ]
+        table = pl.concat(parts).drop_nulls("label")
+        return table.select(name for name in (*COLUMNS, "n_outputs", *self.by) if name in table.columns)
+
+
+def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], name: str) -> _Plan:
+    """The plan of counting a table."""
+    columns = rows.collect_schema().names()
+    for column in by:
+        if column not in columns:
+            raise OptionError(f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}")
+        if column in (*COLUMNS, "n_outputs", layout.item, *layout.systems) or column in layout.used:
+            raise OptionError(f"{WHERE}: by={column!r} is a column of the labels already; leave it out")
+    systems = collected(rows.select(system=_system(layout, name)).unique().head(2)).height
+    raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
+    return _Plan(
+        rows=rows,
+        layout=layout,
+        raters={f"label{k}": rater for k, rater in enumerate(raters)},
+        by=by,
+        unit="cluster" if layout.cluster else "item" if systems > 1 else "",
+        name=name,
+    )
+
+
+def _system(layout: LabelLayout, name: str) -> nw.Expr:
+    """The system of each row."""
+    if not layout.systems:
+        return nw.lit(name)
+    return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
+
+
+def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
+    """The raters of a table with a column for each."""
+    for column in (*layout.human, *layout.metrics):
+        values = collected(rows.select(column).unique().head(MOST_WORDS + 1)).to_series()
+        if values.len() > MOST_WORDS:
+            raise InputError(
+                f"{WHERE}: column {column!r} has more than {MOST_WORDS} different values; scores and texts are not "
+                "counted: give a column of labels, or rates a sample of the table"
+            )
+        rater, aspect = layout.criteria.get(column, (column, ""))
+        kind = "human" if column in layout.human else "metric"
+        yield _Rater(name=rater, kind=kind, aspect=aspect, label=nw.col(column), values=values)
+
+
+def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
+    """The raters of a table with a row per label."""
+    places = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
+    survey = collected(rows.select(*places, layout.label).unique().head(MOST_WORDS * MOST_WORDS))
+    for values, part in survey.sort(places).group_by(places, maintain_order=True):
+        chosen = nw.lit(True)
+        of = dict(zip(places, values, strict=True))
+        for name, value in of.items():
+            chosen = chosen & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+        rater = str(of[layout.rater or layout.kind])
+        kind = KINDS.get(str(label_words(pl.Series([of[layout.kind]]))[0]), "")
+        yield _Rater(
+            name=rater,
+            kind=kind or ("human" if looks_human(rater) else "metric"),
+            aspect=str(of.get(layout.aspect) or ""),
+            label=nw.when(chosen).then(nw.col(layout.label)),
+            values=part[layout.label],
+        )

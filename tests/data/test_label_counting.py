@@ -1,0 +1,211 @@
+"""`rates` of counted labels has the answer of `rates` of the labels themselves, by any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import custodes as cu
+from custodes.errors import InputError, OptionError
+from tests.command_line import Run, custodes, refused
+
+__all__ = ["custodes"]
+
+duckdb = pytest.importorskip("duckdb")
+
+TABLES = ("rates", "judges", "differences", "slices", "confusion", "replacement")
+
+
+def traces(n: int = 900, *, labelled: float = 0.15, seed: int = 0, tnr: float = 0.7) -> pl.DataFrame:
+    """Labels of one application by two judges, one of whom lacks some, and by an expert on a random part."""
+    rng = np.random.default_rng(seed)
+    good = rng.random(n) < 0.7
+
+    def words(passed: np.ndarray, share: float) -> pl.Series:
+        return pl.Series(np.where(passed, "Pass", "fail")).set(pl.Series(rng.random(n) >= share), None)
+
+    judge = np.where(good, rng.random(n) < 0.95, rng.random(n) >= tnr)
+    return pl.DataFrame(
+        {
+            "id": [f"t{k}" for k in range(n)],
+            "judge_a": words(judge, 1.0),
+            "judge_b": words(good ^ (rng.random(n) < 0.2), 0.9),
+            "expert": words(good, labelled),
+            "topic": rng.choice(["billing", "returns", "other"], n),
+        }
+    )
+
+
+def versions() -> pl.DataFrame:
+    """Two versions on the same traces."""
+    parts = [traces(seed=k, tnr=tnr).with_columns(version=pl.lit(f"v{k}")) for k, tnr in ((1, 0.8), (2, 0.4))]
+    return pl.concat(parts)
+
+
+def conversations() -> pl.DataFrame:
+    """Traces of conversations of one to five turns, some of them labelled, and traces without a conversation."""
+    rng = np.random.default_rng(4)
+    of = np.repeat(np.arange(400), rng.integers(1, 6, 400))[:900]
+    table = traces(labelled=0.9).with_columns(conversation_id=pl.Series(of), topic=pl.lit("x"))
+    few = pl.when(pl.col("conversation_id") < 60).then("expert")
+    return table.with_columns(expert=few, conversation_id=pl.col("conversation_id").replace({399: None, 398: None}))
+
+
+def criteria() -> pl.DataFrame:
+    """Two criteria, each with labels by an expert and a judge."""
+    tone, facts = traces(seed=1), traces(seed=2)
+    return pl.DataFrame(
+        {
+            "id": tone["id"],
+            "human_tone": tone["expert"],
+            "judge_tone": tone["judge_a"],
+            "human_facts": facts["expert"],
+            "judge_facts": facts["judge_a"],
+            "topic": tone["topic"],
+        }
+    )
+
+
+def long_rows() -> pl.DataFrame:
+    """A row for each label, of two versions."""
+    columns = {"judge_a": "judge", "judge_b": "judge", "expert": "human"}
+    return (
+        versions()
+        .unpivot(list(columns), index=["id", "version", "topic"], variable_name="rater", value_name="label")
+        .with_columns(kind=pl.col("rater").replace(columns))
+        .drop_nulls("label")
+    )
+
+
+def in_polars(table: pl.DataFrame, folder: Path) -> Any:
+    table.write_parquet(folder / "traces.parquet")
+    return pl.scan_parquet(folder / "traces.parquet")
+
+
+@pytest.fixture
+def in_duckdb() -> Iterator[Callable[[pl.DataFrame, Path], Any]]:
+    with duckdb.connect() as connection:
+
+        def relation(table: pl.DataFrame, folder: Path) -> Any:
+            table.write_parquet(folder / "traces.parquet")
+            return connection.read_parquet(str(folder / "traces.parquet"))
+
+        yield relation
+
+
+def assert_same_answer(table: pl.DataFrame, counts: pl.DataFrame, *, by: str | None = "topic") -> None:
+    whole, counted = cu.rates(table, by=by), cu.rates(counts, by=by)
+    for name in TABLES:
+        assert_frame_equal(whole.to_frame(name), counted.to_frame(name), rel_tol=1e-9)
+    rules, rules_of_counts = ({note.rule for note in answer.notes} for answer in (whole, counted))
+    assert rules | {"label-columns"} == rules_of_counts
+
+
+@pytest.mark.parametrize("data", [traces, versions, conversations, criteria, long_rows])
+def test_rates_of_counts_are_those_of_the_labels(
+    data: Callable[[], pl.DataFrame], tmp_path: Path, in_duckdb: Callable[[pl.DataFrame, Path], Any]
+) -> None:
+    table = data()
+    counts = cu.count_labels(in_polars(table, tmp_path), by=["topic"], name="table")
+    assert_same_answer(table, counts)
+    assert counts["item"].n_unique() < 0.75 * table.height
+    batched = cu.count_labels(in_polars(table, tmp_path), by=["topic"], name="table", batches=7)
+    key = ["rater", "aspect", "item", "system"]
+    assert_frame_equal(batched.sort(key), counts.sort(key))
+    other = cu.count_labels(in_duckdb(table, tmp_path), by=["topic"], name="table")
+    assert_frame_equal(other.sort(key), counts.sort(key), check_column_order=False)
+
+
+def test_integers_are_equal_to_the_last_one_and_bounds_have_the_same_seed() -> None:
+    table = traces(5000, labelled=0.05)
+    whole, counted = cu.rates(table, rng=7), cu.rates(cu.count_labels(table.lazy(), name="table"), rng=7)
+    for name, columns in (("rates", ["n", "n_labelled"]), ("confusion", ["n"]), ("judges", ["n_labelled"])):
+        assert whole.to_frame(name).select(columns).equals(counted.to_frame(name).select(columns))
+    assert whole.rates["corrected_rate_low"].to_list() == counted.rates["corrected_rate_low"].to_list()
+
+
+def test_labels_at_the_end_of_a_long_table_are_seen() -> None:
+    n = 30_000
+    late = np.arange(n) >= n - 50
+    table = pl.DataFrame(
+        {
+            "id": range(n),
+            "version": np.where(np.arange(n) < 25_000, "v1", "v2"),
+            "judge": np.where(np.arange(n) % 4 == 0, "fail", "pass"),
+            "human": pl.Series(np.where(np.arange(n) % 3 == 0, "fail", "pass")).set(pl.Series(~late), None),
+        }
+    )
+    counts = cu.count_labels(table.lazy())
+    assert sorted(counts["system"].unique()) == ["v1", "v2"]
+    assert counts.filter(kind="human").height == 50
+    assert cu.rates(counts).rates["n"].to_list() == [25_000, 5_000]
+
+
+def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -> None:
+    cells = pl.DataFrame(
+        {"judge": ["pass", "pass", "fail", "fail", "pass", "fail"], "n": [40, 6, 3, 21, 500, 300]}
+    ).with_columns(human=pl.Series(["pass", "fail", "pass", "fail", None, None]))
+    rows = cells.select(pl.col("judge", "human").repeat_by("n").explode())
+    counted = cu.rates(cu.read(cells, columns={"n_outputs": "n"}))
+    assert_frame_equal(counted.rates, cu.rates(rows.with_columns(id=pl.int_range(pl.len()))).rates, rel_tol=1e-9)
+    assert counted.rates.select("n", "n_labelled").row(0) == (870, 70)
+    with pytest.raises(InputError, match=r"n_outputs 0.0 in row 1, 2, 3, 4; allowed: a positive whole number"):
+        cu.read(cells.with_columns(n=pl.col("n") // 50), columns={"n_outputs": "n"})
+
+
+def test_other_questions_refuse_counts() -> None:
+    counts = cu.count_labels(traces().lazy())
+    for question in (cu.agreement, cu.check, cu.verdict, cu.labelling):
+        with pytest.raises(OptionError, match="which only rates uses; give the table of single outputs"):
+            question(counts)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"id": pl.lit("t1")}, "the output of labels for item 't1' occurs 900 times; name another column"),
+        ({"judge_a": pl.int_range(pl.len()).cast(pl.String)}, "'judge_a' has more than 200 different values"),
+    ],
+)
+def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str) -> None:
+    columns = {"item": "id", "score": ["human:{rater:expert}", "metric:{rater:judge_a}"]}
+    with pytest.raises(InputError, match=error):
+        cu.count_labels(traces().with_columns(**change).lazy(), columns=columns)
+    with pytest.raises(OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\)"):
+        cu.count_labels(traces().lazy(), by=["topics"])
+
+
+def test_texts_are_no_labels() -> None:
+    with pytest.raises(InputError, match="columns id, text are no table of labels; name the columns of labels"):
+        cu.count_labels(pl.LazyFrame({"id": [1, 2], "text": ["one answer", "another answer"]}))
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_the_command_writes_a_table_that_rates_reads(engine: str, tmp_path: Path, custodes: Run) -> None:
+    traces().write_parquet(tmp_path / "traces.parquet")
+    counted = custodes(*f"count traces.parquet --by topic -o counts.csv --quiet --engine {engine}".split())
+    assert (counted.status, counted.out.strip()) == (0, "counts.csv")
+    answers = [
+        custodes(*f"rates {file} --by topic --format csv --quiet".split()) for file in ("traces.parquet", "counts.csv")
+    ]
+    assert [answer.status for answer in answers] == [0, 0]
+    assert answers[0].out == answers[1].out
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("-o c.json", "must end in .counts.json, or for labels in .csv, .tsv, .jsonl, .parquet; rename it"),
+        ("-o c.csv --human expert", "has no effect: the table holds labels; name their columns with --columns"),
+        ("-o c.counts.json --by topic", "has no effect: the table holds scores or verdicts; counts of labels end in"),
+    ],
+)
+def test_options_without_effect_are_refused(options: str, error: str, tmp_path: Path, custodes: Run) -> None:
+    traces().write_parquet(tmp_path / "traces.parquet")
+    refused(custodes(*f"count traces.parquet {options}".split()), error)
