@@ -28,6 +28,7 @@ from custodes.plots.consistency import judge_calibration, judge_faults, order_co
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
+from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
 from custodes.plots.gate import gate_rules
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
@@ -58,6 +59,7 @@ __all__ = [
     "favoritism_and_accuracy",
     "favoritism_by_system",
     "favoritism_map",
+    "favoritism_of_pairs",
     "forward_path",
     "gate_rules",
     "information_ratio",
