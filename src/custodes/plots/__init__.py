@@ -33,7 +33,7 @@ from custodes.plots.gate import gate_rules
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
-from custodes.plots.protocol import budget_curve
+from custodes.plots.protocol import annotations_and_kld, budget_curve
 from custodes.plots.ranking import ranking_graphs
 from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
@@ -45,6 +45,7 @@ __all__ = [
     "PAGE_WIDTH",
     "accuracy_and_favoritism",
     "agreement_intervals",
+    "annotations_and_kld",
     "annotator_competence",
     "budget_curve",
     "combination_weights",
