@@ -211,6 +211,7 @@ class Ceiling(Result):
     folds="Held-out units: whole items, or single outputs (plain; leaks the item).",
     model="Prediction model.",
     in_use="Metrics in use, the start of the forward path: comma list of globs.",
+    variants="Metrics to average into one, each pattern by itself: comma list of globs.",
 )
 def ceiling(
     study: Study,
@@ -219,6 +220,7 @@ def ceiling(
     folds: Folds = "item",
     model: Model = "ridge",
     in_use: Patterns = None,
+    variants: Patterns = None,
     steps: int = 10,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -233,7 +235,8 @@ def ceiling(
     Cross-validation has five folds: of whole items (or clusters) with folds='item', of single outputs with 'plain'
     (which leaks the item; to reproduce the paper). `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in
     the paper; needs the extra `learn`); the forward path and the gains always use ridge regression. XGBoost handles
-    missing scores itself; ridge and lasso use the training mean.
+    missing scores itself; ridge and lasso use the training mean. `variants` replaces the metrics that match a glob by
+    the mean of their standardised scores, named by the glob without its `*`, as in the paper's figure 1.
 
     The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps`; the backward path
     removes up to `steps` of them (default: of all), in an order selected on the folds that score it. `kendall` is tau-b
@@ -263,7 +266,7 @@ def ceiling(
     at_least("steps", steps, 1)
     if level == "system" and (folds != "item" or in_use is not None):
         raise OptionError("folds and in_use are for level='output': level='system' leaves out systems and has no paths")
-    who = _without_lone_items(rater_scores(study, **selection))
+    who = _without_lone_items(rater_scores(study, variants=variants, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
     for wanting, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
