@@ -17,7 +17,7 @@ Scores = Mapping[tuple[str, str], np.ndarray]
 PEOPLE = ("ann", "bob", "cy")
 
 
-SYSTEMS = "ABCDEFGH"
+SYSTEMS = "ABCDEFGHIJKLMN"
 
 
 def rows_of(scores: Scores) -> pl.DataFrame:

@@ -3,6 +3,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.evaluate.decision_graph import CELLS
@@ -45,6 +46,22 @@ def test_system_table_is_one_against_all() -> None:
     row = result.systems.filter(pl.col("system") == "S1").row(0, named=True)
     versus = [-pairs["S0", "S1"], pairs["S1", "S2"]]
     assert (row["favi"], row["favi_min"], row["favi_max"]) == pytest.approx((np.mean(versus), min(versus), max(versus)))
+
+
+def test_correlations_of_pairs_are_those_of_scipy() -> None:
+    scores = np.random.default_rng(7).integers(0, 4, (4, 30, 5)).astype(float)
+    result = favoritism(study_of(scores), resamples=0)
+    pairs = result.pairs.drop_nulls("favi").with_columns(abs_favi=pl.col("favi").abs())
+    rows = list(result.correlations.iter_rows(named=True))
+    assert [(row["score"], row["accuracy"]) for row in rows] == [
+        ("abs_favi", "sign_agrees"),
+        ("abs_favi", "sample_accuracy"),
+        ("favi", "sample_accuracy"),
+    ]
+    for row in rows:
+        x, y = (pairs[row[name]].cast(float) for name in ("score", "accuracy"))
+        assert row["spearman"] == pytest.approx(spearmanr(x, y).statistic)
+        assert row["n"] == pairs.height
 
 
 def test_many_systems_are_rows_not_columns() -> None:

@@ -145,3 +145,35 @@ def test_people_who_rated_without_an_aspect_do_not_stand_in_for_one() -> None:
     assert np.isfinite(who.annotators).any(axis=(2, 3)).sum() == 4
     one_by_one = rater_scores(judged(scores), people="annotators")
     assert one_by_one.names[:4] == ("ann:style", "bob:style", "ann:truth", "cy")
+
+
+def test_variants_are_averaged_after_standardising_each_by_aspect() -> None:
+    raters = pl.DataFrame({"rater": ["bleu-1", "bleu-2"], "date": ["2004", "2002"]})
+    scores = {
+        **{key: values for key, values in BASE.items() if key[0] != "bleu"},
+        ("bleu-1", ""): BASE["bleu", ""],
+        ("bleu-2", ""): 100 * drawn(7, 6, 3),
+        ("bleu-2", "style"): drawn(8, 6, 3),
+    }
+    scores["bleu-1", ""][0, 0] = np.nan
+    who = rater_scores(judged(scores).describe(raters=raters), variants="bleu-*")
+    assert [name for name in who.names if "bleu" in name] == ["bleu", "bleu:style"]
+    (place,) = (i for i, name in enumerate(who.names) if name == "bleu")
+    z = [(x - np.nanmean(x)) / np.nanstd(x) for x in (scores["bleu-1", ""], scores["bleu-2", ""])]
+    np.testing.assert_allclose(who.scores[place], np.nanmean(z, axis=0), atol=1e-6)
+    assert (who.raters[place], who.kinds[place], who.dates[place]) == ("bleu", "metric", "2002")
+    assert who.constant == ()
+
+
+@pytest.mark.parametrize("variants", ["*", "bleu*,ble*", "judge*,bleu"])
+def test_variants_need_a_name_of_their_own(variants: str) -> None:
+    if variants == "judge*,bleu":
+        assert "judge:style" in rater_scores(judged(BASE), variants=variants).names  # one metric each: nothing changes
+        return
+    with pytest.raises(OptionError, match="variants=.*a metric can match only one"):
+        rater_scores(judged(BASE), variants=variants)
+
+
+def test_variants_without_variation_are_constant() -> None:
+    scores = {**BASE, ("tick", ""): BASE["bleu", ""], ("tick-turned", ""): -BASE["bleu", ""]}
+    assert rater_scores(judged(scores), variants="tick*").constant == ("tick",)

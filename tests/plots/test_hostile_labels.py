@@ -51,6 +51,7 @@ CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "favoritism_by_system": lambda made: plots.favoritism_by_system(made["favoritism"], METRICS[0]),
     "favoritism_map": lambda made: plots.favoritism_map(made["favoritism"]),
     "favoritism_and_accuracy": lambda made: plots.favoritism_and_accuracy(made["favoritism"]),
+    "favoritism_of_pairs": lambda made: plots.favoritism_of_pairs(made["favoritism"]),
     "confusion_matrix": lambda made: plots.confusion_matrix(made["favoritism"], METRICS[1], *SYSTEMS[:2]),
     "error_types": lambda made: plots.error_types(made["ranking"]),
     "ranking_graphs": lambda made: plots.ranking_graphs(made["ranking"], METRICS[1]),

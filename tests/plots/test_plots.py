@@ -62,6 +62,23 @@ def test_every_picture_becomes_svg_with_its_labels(charts: dict[str, Any], name:
     assert "NaN" not in text
 
 
+def test_the_scatter_has_both_accuracies_of_every_metric(results: dict[str, Any], charts: dict[str, Any]) -> None:
+    spec = charts["accuracy"].to_dict()
+    fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"] if "x" in layer.get("encoding", {})}
+    assert {"sample_accuracy", "system_accuracy"} <= fields
+
+
+def test_favi_scores_of_pairs_are_drawn_by_sign_and_accuracy(results: dict[str, Any]) -> None:
+    favoured = results["favoritism"]
+    spec = plots.favoritism_of_pairs(favoured, aspect="fluency").to_dict()
+    rows = spec["data"]["values"]
+    pairs = favoured.pairs.filter(aspect="fluency").drop_nulls("favi")
+    assert [row["favi"] for row in rows] == pytest.approx(pairs["favi"].to_list())
+    assert [row["signs"] == "same" for row in rows] == pairs["sign_agrees"].to_list()
+    rho = favoured.correlations.filter(aspect="fluency", score="abs_favi", accuracy="sign_agrees")["spearman"].item()
+    assert f"{rho:+.2f}" in spec["vconcat"][0]["title"]
+
+
 @pytest.mark.parametrize(
     ("suffix", "start"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE"), ("json", b"{")]
 )

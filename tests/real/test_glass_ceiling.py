@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 
 import custodes as cu
+from custodes.errors import InputError
 from tests.real.glass_ceiling import TURNED, authors_scores, authors_study
 
 
@@ -128,3 +129,18 @@ def test_few_components_and_communities_as_published(shared_data: Path, level: s
         assert result.summary["clusters"].item() <= 2
         aspects = result.clusters.filter(kind="human")
         assert aspects["cluster"].n_unique() == 1
+        assert result.summary["rank_sum_clusters"].item() == 2
+
+
+def test_rank_sums_of_systems_left_out(shared_data: Path) -> None:
+    """Figures 7 and 8 at the system level: other human aspects have information that all metrics lack."""
+    study = authors_study(shared_data / "glass-ceiling" / "SUM_EVAL.csv.gz")
+    result = cu.ceiling(study, level="system", resamples=0)
+    metrics, humans, both = result.prediction.filter(target="coherence")["kendall"]
+    assert metrics < 0 < 0.5 < humans < both
+    information = result.information.filter(target="coherence").sort("mse_both")
+    assert information["mse_ratio"][0] < 0.5
+    used = result.lasso.filter(pl.col("weight") != 0, target="coherence").sort("alpha", descending=True)
+    assert used["kind"][0] == "human"
+    with pytest.raises(InputError, match="4 systems with human ratings"):
+        cu.ceiling(authors_study(shared_data / "glass-ceiling" / "DIALOG_pc.csv.gz"), level="system")

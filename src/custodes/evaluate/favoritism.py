@@ -31,10 +31,10 @@ from custodes.answers.tables import (
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed
+from custodes.errors import OptionError
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
     Counted,
@@ -45,8 +45,8 @@ from custodes.evaluate.clusters import (
     null_effects,
     table_effects,
 )
-from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import CELLS, PAIR, crossed, written
+from custodes.evaluate.favoritism_of_pairs import FEW_ERRORS, correlation_columns, error_notes, overall_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
@@ -60,9 +60,6 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import margin_of
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
-
-FEW_ERRORS = 5
-"""With fewer errors, a Favi-Score can take only a few values (a limitation stated in the paper: Robustness)."""
 
 SYSTEMS_ACROSS = 16
 """With more systems, the table has no column for each system."""
@@ -230,6 +227,14 @@ class Favoritism(Result):
         label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; else empty"),
         label("reason", "reason for an inconclusive result", essential=False),
     )
+    correlations: pl.DataFrame = table(
+        "Favi-Scores against accuracy over all metrics and pairs of systems (figure 5 of the paper).",
+        label("score", "`abs_favi`, or `favi`, whose sign depends on which system is first"),
+        label("accuracy", "`sign_agrees` or `sample_accuracy`, as in `pairs`"),
+        score("spearman", "Spearman's rho over rows of `pairs`", "ρ"),
+        count("n", "rows of `pairs` where both are defined"),
+        essential=False,
+    )
     confusion: pl.DataFrame = table(
         "The nine counts of a metric and a pair of systems.",
         label("metric", "its name"),
@@ -362,6 +367,7 @@ def _answer(
                 "",
             ),
         },
+        correlations=correlation_columns(scores, agrees, favi_score.sample_accuracy(paired)),
         systems=_systems(counts, scores),
         partiality=partial_to,
         slices=of_slices,
@@ -370,8 +376,8 @@ def _answer(
     notes = [
         *cluster_notes(part, margin_effects(part, 1)[0]),
         *partiality_notes(part.comparison, part.aspect, partial_to),
-        *_overall_notes(part, partial_to),
-        *_error_notes(part.aspect, n, errors),
+        *overall_notes(part, partial_to),
+        *error_notes(part.aspect, n, errors),
         *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
     ]
     return tables, [*part.notes, *notes]
@@ -453,39 +459,3 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
             sizes = ratio(np.abs(margin(times)).astype(np.float64), errors(times))
             means[block, m] = mean_of_defined(sizes, axis=0)
     return means
-
-
-def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
-    """Notes on findings for metrics without a score for the aspect, which may reflect quality on another aspect."""
-    if part.comparison is None:
-        return []
-    rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
-    affected = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
-    metrics = [name for name in part.overall if name in affected]
-    message = (
-        f"{listed(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
-        "used; apparent partiality may reflect quality on another aspect"
-    )
-    return noted(("overall-score", len(metrics), message), aspect=part.aspect)
-
-
-def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
-    rules = (
-        ("favi-no-shared-items", n == 0, "have no item rated by both annotators and metric"),
-        ("favi-no-errors", (n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
-        (
-            "favi-few-errors",
-            (errors > 0) & (errors < FEW_ERRORS),
-            f"have fewer than {FEW_ERRORS} errors, so the Favi-Score is unstable",
-        ),
-    )
-    return [
-        Note(
-            rule=rule,
-            message=f"{int(mask.sum())} of {mask.size} metric x pair tables {text}{label_of(aspect)}",
-            count=int(mask.sum()),
-            aspect=aspect,
-        )
-        for rule, mask, text in rules
-        if mask.any()
-    ]

@@ -14,16 +14,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Selection
-from custodes.arguments import one_of
+from custodes.arguments import one_of, value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
+from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotator_means import check_same_scale, without_float_noise
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.ratios import mean_of_defined
 
 People = Literal["aspects", "annotators"]
@@ -94,7 +95,12 @@ def name_of(rater: str, aspect: str) -> str:
 
 
 def rater_scores(
-    study: Study, *, people: People = "aspects", one_side: bool = False, **selection: Unpack[Selection]
+    study: Study,
+    *,
+    people: People = "aspects",
+    one_side: bool = False,
+    variants: Patterns = None,
+    **selection: Unpack[Selection],
 ) -> RaterScores:
     """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
 
@@ -103,7 +109,56 @@ def rater_scores(
     names, `InputError` without scores, or with fewer than two raters, systems or items.
     """
     one_of("people", people, PEOPLE)
-    return select_rater_scores(study, study.select(**selection, one_side=one_side), people)
+    who = select_rater_scores(study, study.select(**selection, one_side=one_side), people)
+    return who if variants is None else _with_means(who, variants)
+
+
+def _with_means(who: RaterScores, variants: Patterns) -> RaterScores:
+    """The raters with the metrics of each pattern replaced by one: the mean of their standardised scores, by aspect."""
+    metrics = [i for i, kind in enumerate(who.kinds) if kind == METRIC]
+    labels = list(dict.fromkeys(who.raters[i] for i in metrics))
+    family: dict[int, str] = {}
+    for pattern in value_list("variants", variants, labels=labels):
+        matches = select_labels(pattern, labels, option="variants", what="metric")
+        places = [i for i in metrics if who.raters[i] in matches]
+        name = pattern.replace("*", "").strip("-_.: ")
+        if not name or name in {*who.raters} - {*matches} or family.keys() & {*places} or name in family.values():
+            raise OptionError(
+                f"variants={pattern!r}: without '*' a pattern must be a name that no other rater has, and a metric can "
+                "match only one; give patterns such as 'rouge*,bleu*'"
+            )
+        family |= dict.fromkeys(places, name)
+    members: dict[str, list[int]] = {}
+    for i, name in enumerate(who.names):
+        members.setdefault(name_of(family[i], who.rater_aspects[i]) if i in family else name, []).append(i)
+    first = [places[0] for places in members.values()]
+    scores = np.stack(
+        [
+            _mean_of_standardised(who.scores[places]) if places[0] in family else who.scores[places[0]]
+            for places in members.values()
+        ]
+    )
+    dates = [[date for i in places if (date := who.dates[i]) is not None] for places in members.values()]
+    return replace(
+        who,
+        names=tuple(members),
+        raters=tuple(family.get(i, who.raters[i]) for i in first),
+        kinds=tuple(who.kinds[i] for i in first),
+        rater_aspects=tuple(who.rater_aspects[i] for i in first),
+        scores=scores,
+        dates=tuple(min(dated, default=None) for dated in dates),
+        constant=tuple(name for name, values in zip(members, scores, strict=True) if not np.isfinite(values).any()),
+    )
+
+
+def _mean_of_standardised(scores: Floats) -> Floats:
+    """Mean of scores (metrics, items, systems) with mean 0 and standard deviation 1 each; NaN where it is constant."""
+    flat = scores.reshape(len(scores), -1)
+    mean = mean_of_defined(flat)[:, np.newaxis]
+    z = (flat - mean) / np.sqrt(mean_of_defined((flat - mean) ** 2))[:, np.newaxis]
+    values = up_to_rounding(mean_of_defined(z, axis=0))
+    varies = len(np.unique(values[np.isfinite(values)])) > 1
+    return np.where(varies, values, np.nan).reshape(scores.shape[1:])
 
 
 def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterScores:

@@ -21,6 +21,10 @@ PAD = 24
 """Margin in pixels between the outermost points of the scatter and its edges."""
 ALL_NAMED, ENDS = 12, 2
 """Maximum number of metrics that are all labelled in the scatter, else the number at each end of both axes."""
+ACCURACIES = {
+    "sample_accuracy": "Sample accuracy (circles): proportion of comparisons with the human decision",
+    "system_accuracy": "System accuracy (squares): proportion of pairs with the human sign of the margin",
+}
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -267,9 +271,10 @@ def favoritism_and_accuracy(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Scatter plot of sample accuracy against mean |Favi-Score|, one point per metric.
+    """Scatter plot of sample accuracy and system accuracy against mean |Favi-Score|, two points per metric.
 
-    Up to 12 metrics are all labelled. With more, labels are given to the extremes of both axes and to those in `named`.
+    A circle is the sample accuracy and a square the system accuracy, as in figure 4 of the Favi-Score paper. Up to 12
+    metrics are all labelled. With more, labels are given to the extremes of both axes and to those in `named`.
 
     Parameters
     ----------
@@ -319,8 +324,9 @@ def point_rows(
     parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
     for (aspect,), frame in defined.group_by("aspect", maintain_order=True):
         accuracy, favi = (frame[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
-        span, top = float(np.ptp(accuracy)) or 1.0, max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0
-        across = (accuracy - accuracy.min()) / span if np.ptp(accuracy) else np.full(len(favi), 0.5)
+        both = np.append(accuracy, frame["system_accuracy"].drop_nulls().to_numpy())
+        span, top = float(np.ptp(both)) or 1.0, max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0
+        across = (accuracy - both.min()) / span if np.ptp(both) else np.full(len(favi), 0.5)
         places = np.stack([across, 1 - favi / top], axis=1)
         texts = frame["metric"].to_list()
         first = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
@@ -333,12 +339,18 @@ def point_rows(
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Rows of `point_rows`; `metric` is always labelled, in bold."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
+    accuracy.title = list(ACCURACIES.values())
+    tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
+    system_accuracy = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled = f"datum.named || {labels.is_chosen('metric')}"
     drawn = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
+        base.transform_filter("isValid(datum.system_accuracy)")
+        .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
+        .encode(x=system_accuracy, y=size, tooltip=tooltip),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
         *labels.layers(base, "metric", is_labelled, x=accuracy, y=size),
     )

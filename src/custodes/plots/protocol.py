@@ -61,6 +61,66 @@ def budget_curve(
     return theme.themed(chart, dark=dark, title=titled("Decisions by number of annotations", aspect))
 
 
+def annotations_and_kld(
+    result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Proportion of the annotations in use against KLD from the posterior mode of all of them, on a logarithmic axis.
+
+    A point for each metric, estimator and stopping rule, and for each metric alone without annotations (naive), as in
+    figure 2 of the paper on the correction of errors; better is left and above. Rows without a finite KLD are left out.
+
+    Parameters
+    ----------
+    result : Protocol
+        Result of `protocol`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.protocol(cu.read("demo"), aspect="fluency", metrics="judge", replications=2, resamples=0)
+    >>> annotations_and_kld(result).to_dict()["title"]
+    'Annotations and divergence (fluency)'
+    """
+    rows, aspect = of_aspect(result.protocol, aspect, who="annotations_and_kld")
+    naive = result.naive.filter(aspect=aspect).select("metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive"))
+    points = pl.concat(
+        [naive, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
+        how="diagonal_relaxed",
+    ).filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0))
+    who = pl.col("metric").replace(NONE, ALONE)
+    scale = alt.Scale(type="log", reverse=True)
+    encoding = {
+        "x": alt.X("share:Q", title="Proportion of the annotations in use", axis=alt.Axis(format="%")),
+        "y": alt.Y("kld_mode:Q", title="KLD from all annotations (nats), lower is better", scale=scale),
+        "color": alt.Color("metric:N", title=None),
+        "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
+    }
+    tooltip = [
+        *(alt.Tooltip(f"{name}:N") for name in ("metric", "stopping")),
+        alt.Tooltip("share:Q", format=".1%"),
+        alt.Tooltip("kld_mode:Q", format=".3f"),
+    ]
+    chart = alt.Chart(theme.inline(points.with_columns(metric=who))).mark_point(opacity=1, size=60)
+    chart = chart.encode(**encoding, tooltip=tooltip).properties(width=width, height=HEIGHT)
+    return theme.themed(chart, dark=dark, title=titled("Annotations and divergence", aspect))
+
+
 def line_names(rows: pl.DataFrame) -> list[str]:
     """Labels of the lines of `Protocol.curve`: metric, estimator and stopping rule."""
     who = pl.col("metric").replace(NONE, ALONE)

@@ -34,6 +34,7 @@ def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge_and_the_best_metric() 
     single = intercept + slope * np.where(np.isnan(column), np.nanmean(of.x[:, place]), column)
     mean = (single + ridge.predict(learnt, fresh.x) + clipped) / 3
     np.testing.assert_allclose(fitted("blend", of).predict(fresh.x), mean, atol=1e-6)
+    np.testing.assert_allclose(fitted("half-blend", of).predict(fresh.x), (single + mean) / 2, atol=1e-6)
 
 
 def test_for_kendall_trees_predict_ranks_on_the_scale_of_the_ratings() -> None:

@@ -3,8 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
+import custodes as cu
+from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.choices import Choices, are_choices, equal_grounds, grounds_of, resampled_groups
 from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.stats import ABSENT
@@ -64,6 +67,19 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
     both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)
     assert [choices.n(m) for m in range(len(own.metrics))] == both.sum(axis=(0, 2)).tolist()
     np.testing.assert_array_equal(choices.pairs, both.any(axis=2).T)
+
+
+def test_item_weights_count_where_only_preferences_can_be_compared() -> None:
+    """Clusters with equal preferences share a column of the bootstrap weights, but their items may differ in weight."""
+    rows = [
+        {"item": f"i{k}", "system_a": "A", "system_b": "B", "rater": rater, "winner": winner}
+        for k in range(10)
+        for rater, winner in (("ann", "A"), ("judge", "A" if k < 4 else "B"))
+    ]
+    weights = pl.DataFrame({"item": [f"i{k}" for k in range(10)], "weight": [5.0] + [1.0] * 9})
+    kinds = pl.DataFrame({"rater": ["ann", "judge"], "kind": ["human", "metric"]})
+    study = cu.read(pl.DataFrame(rows), raters=kinds, items=weights)
+    assert agreement(study, resamples=20).metrics["sample_accuracy"].item() == pytest.approx(8 / 14)
 
 
 def test_equal_clusters_are_drawn_together() -> None:

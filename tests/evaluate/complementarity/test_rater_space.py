@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import rankdata
 
 import custodes as cu
 from custodes.evaluate.complementarity.complementarity import complementarity
@@ -159,3 +160,20 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
     order = made.raters.sort("position")["rater"].to_list()
     assert order[0] == "human:style"
     assert len({name[:4] for name in order[1:4]}) == 1
+
+
+def test_communities_of_rank_sums_are_by_their_correlation() -> None:
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(size=(2, 8))
+    scores = {
+        (name, aspect): base + 0.3 * rng.normal(size=(20, 8))
+        for base, names in ((one, [("ann", "style"), ("a", ""), ("b", "")]), (other, [("c", ""), ("d", "")]))
+        for name, aspect in names
+    }
+    clusters = complementarity(judged(scores), resamples=0).clusters
+    sums = np.array([rankdata(values, axis=1).sum(axis=0) for values in scores.values()])
+    wanted = communities(np.maximum(np.corrcoef(sums), 0), seed=0)
+    together = dict(zip(["human:style", "a", "b", "c", "d"], wanted, strict=True))
+    labels = dict(clusters.select("rater", "rank_sum_cluster").iter_rows())
+    assert all((labels[x] == labels[y]) == (together[x] == together[y]) for x in labels for y in labels)
+    assert len(set(labels.values())) == 2

@@ -6,7 +6,7 @@ from custodes.combining.methods.method import Formula, TrainingData, Method, wit
 from custodes.registry import members
 
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
-from custodes.combining.methods.trees import XGBOOST, BLEND, XGBOOST_PRUNED
+from custodes.combining.methods.trees import XGBOOST, BLEND, HALF_BLEND, XGBOOST_PRUNED
 from custodes.combining.methods.gaussian_process import GP
 
 _LEARNERS = members(globals(), Method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,29 +60,28 @@ def xgboost_pruned(training: TrainingData) -> Formula:
     return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
-def weights_of_blend(training: TrainingData) -> Formula:
-    """The blend without its trees: a third each of the best single metric and of ridge regression."""
+def blended(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
+    """`share` of the best single metric, and half of the rest each of ridge regression and boosted trees, which can be
+    left out."""
     single, line = training.learn(BEST)[1], training.learn(RIDGE)[1]
     low, width = np.asarray(line.low), np.subtract(line.high, line.low)
-    return replace(
+    rest = (1 - share) / 2
+    formula = replace(
         line,
-        weights=(line.weights + single.weights * width) / 3,
-        intercept=(line.intercept + single.intercept + float(single.weights @ low)) / 3,
+        weights=rest * line.weights + share * single.weights * width,
+        intercept=rest * line.intercept + share * (single.intercept + float(single.weights @ low)),
     )
-
-
-def blend(training: TrainingData) -> Formula:
-    """The mean of the best single metric, ridge regression and boosted trees."""
-    line = weights_of_blend(training)
-    columns = np.flatnonzero(training.learn(RIDGE)[1].weights)
+    if not with_trees:
+        return formula
+    columns = np.flatnonzero(line.weights)
     if not len(columns):
-        return training.learn(BEST)[1]
+        return single
     trees = trees_on(training, columns, line.low, line.high)
     return replace(
-        line,
-        intercept=line.intercept + trees.intercept / 3,
+        formula,
+        intercept=formula.intercept + rest * trees.intercept,
         trees=trees.trees,
-        share=trees.share / 3,
+        share=rest * trees.share,
         importance=trees.importance,
     )
 
@@ -106,8 +106,17 @@ BLEND = Method(
     label="best metric, ridge and boosted trees",
     doc="(`best` + `ridge` + `xgboost`) / 3 (*ours*)",
     family="both",
-    fit=blend,
-    refits=weights_of_blend,
+    fit=partial(blended, share=1 / 3, with_trees=True),
+    refits=partial(blended, share=1 / 3, with_trees=False),
     mean_of=(BEST, RIDGE, XGBOOST),
     by_default=True,
+)
+HALF_BLEND = Method(
+    name="half-blend",
+    label="halfway from the best metric to the blend",
+    doc="(`best` + `blend`) / 2 (*ours*)",
+    family="both",
+    fit=partial(blended, share=2 / 3, with_trees=True),
+    refits=partial(blended, share=2 / 3, with_trees=False),
+    mean_of=(*[BEST] * 4, RIDGE, XGBOOST),
 )

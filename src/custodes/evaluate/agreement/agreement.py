@@ -262,7 +262,10 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
     if are_choices(comparison):  # statistics of preferences need no sign flips
-        columns, groups = resampled_groups(comparison, resamples, rng)
+        if comparison.design.item_weights is None:
+            columns, groups = resampled_groups(comparison, resamples, rng)
+        else:  # clusters with equal preferences may differ in weight
+            columns, groups = None, comparison.design.counted(resamples, rng)
         no_flips = np.empty((0, n_units), dtype=np.int8)
         sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Literal, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -14,29 +14,31 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
-from custodes.answers.tables import count, label, labels, score, share, table, with_interval
+from custodes.answers.tables import count, label, labels, score, share, table
 from custodes.arguments import at_least, one_of
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
 from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
-from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, Folds, Model, Target, target_of
+from custodes.evaluate.ceiling.prediction_target import (
+    FOLDS,
+    MODELS,
+    Folds,
+    Model,
+    target_of,
+)
+from custodes.evaluate.ceiling.predictions import agreements, history_columns, people_columns, prediction_columns
+from custodes.evaluate.ceiling.system_level import system_target_of
 from custodes.evaluate.parallel import each
-from custodes.evaluate.rater_scores import METRIC, RaterScores, few_clusters_notes, rater_scores
+from custodes.evaluate.rater_scores import FEW, METRIC, RaterScores, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
-from custodes.stats import split_half
-from custodes.stats.correlation import within_item
-from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import heldout
-from custodes.stats.ratios import mean_of_defined
-from custodes.stats.system_scores import weighted_item_mean
 
-GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
-SPLITS = 20
-"""Random splits of the annotators into halves, where not all splits are used."""
+Level = Literal["output", "system"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 LONE = "annotators rated only one item or cluster, and cross-validation needs two"
 
 
@@ -54,21 +56,31 @@ class Ceiling(Result):
         ),
         score(
             "kendall",
-            "Kendall's tau-b over the outputs of a held-out fold, mean over folds",
+            "Kendall's tau-b over the outputs of a held-out fold, mean over folds; at level system over pairs of "
+            "systems",
             "τ-b",
             interval=True,
             best="high",
         ),
         score(
             "kendall_item",
-            "Kendall's tau-b within items, mean over items; null with plain folds, where several "
+            "Kendall's tau-b within items, mean over items; null at level system, and with plain folds, where several "
             "models predict the outputs of an item",
             "τ-b within items",
             interval=True,
             best="high",
         ),
+        score(
+            "r2",
+            "proportion of the variance of human rank sums that is predicted, each system left out of its fit; null at "
+            "level output",
+            "R²",
+            interval=True,
+            best="high",
+            essential=False,
+        ),
         count("columns", "raters used as features", "Raters"),
-        count("n", "outputs", "Outputs"),
+        count("n", "outputs; at level system: systems", "Outputs"),
     )
     gaps: pl.DataFrame = table(
         "Differences between two rows of `prediction`.",
@@ -81,13 +93,14 @@ class Ceiling(Result):
         count("annotators", "annotators who rated it"),
         score(
             "split_half",
-            "Kendall's tau-b of the means of two halves of the annotators, in the same folds, mean over splits",
+            "Kendall's tau-b of the means of two halves of the annotators, in the same folds, mean over splits; at "
+            "level system of their rank sums",
             interval=True,
         ),
         score(
             "attainable",
             "tau-b that a perfect predictor without ties would reach with the mean of all "
-            "annotators, ties included; 0 where halves do not agree",
+            "annotators, ties included; 0 where halves do not agree, null at level system",
             interval=True,
         ),
     )
@@ -123,7 +136,7 @@ class Ceiling(Result):
         ),
         score(
             "mse_metrics",
-            "held-out error without them, in squared units of the human scale",
+            "held-out error without them, in squared units of the human scale (of win rates at level system)",
             "Error, metrics",
             best="low",
         ),
@@ -135,7 +148,7 @@ class Ceiling(Result):
         score("alpha", "penalty of the lasso", "Penalty α"),
         label("rater", "a metric, or another aspect of the annotators"),
         label("kind", "`metric` or `human`"),
-        score("weight", "standardised weight, fitted on all outputs"),
+        score("weight", "standardised weight, fitted on all outputs (systems)"),
         essential=False,
     )
     forward: pl.DataFrame = table(
@@ -194,16 +207,20 @@ class Ceiling(Result):
 
 @question(
     "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
+    level="Predict single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; leaks the item).",
     model="Prediction model.",
     in_use="Metrics in use, the start of the forward path: comma list of globs.",
+    variants="Metrics to average into one, each pattern by itself: comma list of globs.",
 )
 def ceiling(
     study: Study,
     *,
+    level: Level = "output",
     folds: Folds = "item",
     model: Model = "ridge",
     in_use: Patterns = None,
+    variants: Patterns = None,
     steps: int = 10,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -218,7 +235,8 @@ def ceiling(
     Cross-validation has five folds: of whole items (or clusters) with folds='item', of single outputs with 'plain'
     (which leaks the item; to reproduce the paper). `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in
     the paper; needs the extra `learn`); the forward path and the gains always use ridge regression. XGBoost handles
-    missing scores itself; ridge and lasso use the training mean.
+    missing scores itself; ridge and lasso use the training mean. `variants` replaces the metrics that match a glob by
+    the mean of their standardised scores, named by the glob without its `*`, as in the paper's figure 1.
 
     The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps`; the backward path
     removes up to `steps` of them (default: of all), in an order selected on the folds that score it. `kendall` is tau-b
@@ -226,9 +244,14 @@ def ceiling(
     folds). Intervals are Student's t intervals over resampled clusters with fixed predictions, so they hold for these
     models, not for refitted ones. An aspect rated on one item or cluster only is excluded.
 
+    With level='system' the sum of a system's ranks over items is predicted from its rank sums by the features, scaled
+    to win rates against the other systems. `kendall` is of pairs of systems, each left out of the fit and of the ranks
+    of the others (leave-pair-out); `r2` and `information` leave out one system. Intervals resample systems. There are
+    no paths of metrics and no halo. Six systems are needed.
+
     References
     ----------
-    Colombo et al. 2023 (glass ceiling), Figures 1, 3, 7 and 8.
+    Colombo et al. 2023 (glass ceiling), Figures 1, 3, and 7 to 9; Airola et al. 2011 (leave-pair-out cross-validation).
 
     Examples
     --------
@@ -237,10 +260,13 @@ def ceiling(
     >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
     """
+    one_of("level", level, LEVELS)
     one_of("folds", folds, FOLDS)
     one_of("model", model, MODELS)
     at_least("steps", steps, 1)
-    who = _without_lone_items(rater_scores(study, **selection))
+    if level == "system" and (folds != "item" or in_use is not None):
+        raise OptionError("folds and in_use are for level='output': level='system' leaves out systems and has no paths")
+    who = _without_lone_items(rater_scores(study, variants=variants, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
     for wanting, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
@@ -256,20 +282,24 @@ def ceiling(
 
     def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         of_models, of_people = rng.spawn(2)  # estimates do not depend on the number of resamples
-        target = target_of(who, me, folds, resamples, rng)
         fit = partial(MODELS[model], seed=int(of_models.integers(2**31)))
+        if level == "system":
+            return _system_level(who, me, fit, resamples, confidence, rng, of_people), []
+        target = target_of(who, me, folds, resamples, rng)
         halo, strangers = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
-            **_prediction_columns(target, fit, confidence),
-            people=_people_columns(target, of_people, confidence),
+            **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
+            people=people_columns(target, of_people, confidence),
             halo=halo,
             information=information_columns(target, confidence),
-            lasso=lasso_columns(target),
+            lasso=lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, in_use_places, steps, confidence),
             backward=backward_columns(target, in_use_places, steps, confidence),
             next=next_columns(target, in_use_places, confidence),
-            history=_history_columns(target, fit, confidence),
+            history=history_columns(
+                target, lambda sets: target.agreement(target.predicted(sets, fit)), confidence, target.n_clusters
+            ),
         ), strangers
 
     answers = each(
@@ -282,7 +312,7 @@ def ceiling(
         threads=model == "xgboost",
     )
     parts, strangers_of_targets = zip(*answers, strict=True)
-    notes = [*who.notes, *few_clusters_notes(who.design.n_units, resamples)]
+    notes = [*who.notes, *_few_notes(who, level, resamples)]
     result = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
     strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, who, strangers)))
@@ -315,77 +345,36 @@ def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     return np.flatnonzero([not {*names}.isdisjoint(chosen) for names in named])
 
 
-def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, dict[str, Any]]:
-    """Prediction from each set of features, and the differences between sets."""
-    names, sets = list(target.columns), list(target.columns.values())
-    predicted = target.predicted((target.x[:, columns] for columns in sets), fit)
-    draws = target.agreement(predicted)
-    within = np.full_like(draws, np.nan)
-    if target.whole:  # else the outputs of an item are predicted by different models
-        by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
-        within = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
-    gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
-    first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
-    return {
-        "prediction": {
-            "features": names,
-            **with_interval("kendall", draws, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-            **with_interval("kendall_item", within, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-            "columns": [len(columns) for columns in sets],
-            "n": len(target.y),
-        },
-        "gaps": {
-            "features_a": [a for a, _ in gaps],
-            "features_b": [b for _, b in gaps],
-            **with_interval(
-                "difference", draws[:, first] - draws[:, second], confidence, clusters=target.n_clusters, bounds=ANY
-            ),
-        },
-    }
-
-
-def _people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
-    """Agreement of two halves of the annotators, and the tau-b that a perfect predictor could reach."""
-    if len(target.persons) < 2:
-        return {}
-    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
-    persons = np.stack([target.persons[person] for person in by_name])
-    ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
-    draws = np.stack(
-        [
-            replace(target, y=target.rows(mean_of_defined(persons[one], axis=0))).agreement(
-                target.rows(mean_of_defined(persons[other], axis=0))[np.newaxis]
-            )
-            for one, other in ways
-        ]
+def _system_level(
+    who: RaterScores,
+    me: int,
+    fit: heldout.Fit,
+    resamples: int,
+    confidence: float,
+    rng: np.random.Generator,
+    of_people: np.random.Generator,
+) -> dict[str, pl.DataFrame]:
+    """The tables of an aspect at the system level."""
+    target = system_target_of(who, me, resamples, rng)
+    agreement = partial(target.agreement, fit=fit)
+    sets = list(target.columns.values())
+    draws = {"kendall": agreement(sets), "unexplained": target.unexplained(sets, fit)}
+    return Ceiling.part(
+        target.aspect,
+        **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
+        people=target.split_half_columns(confidence, of_people),
+        information=target.information_columns(confidence),
+        lasso=target.lasso_columns(),
+        history=history_columns(target, agreement, confidence, target.n_clusters),
     )
-    defined = np.isfinite(draws[:, 0, 0])
-    chosen = np.flatnonzero(defined | ~defined.any())  # if no split is defined, their mean is undefined too
-    split = draws[chosen].mean(axis=0)
-    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
-    return {
-        "annotators": len(persons),
-        **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-        **with_interval("attainable", best, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-    }
 
 
-def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, Any]:
-    """The prediction from all metrics released by each date (Figure 1 of the paper)."""
-    dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
-    dates = sorted({date for date, _ in dated})
-    if len(dates) < 2:
-        return {}
-    sets = [[i for date, i in dated if date <= last] for last in dates]
-    predicted = target.predicted((target.x[:, columns] for columns in sets), fit)
-    return {
-        "date": dates,
-        "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
-        "columns": [len(columns) for columns in sets],
-        **with_interval(
-            "kendall", target.agreement(predicted), confidence, clusters=target.n_clusters, bounds=CORRELATION
-        ),
-    }
+def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
+    """Notes on too few clusters, or systems, for intervals."""
+    if level == "output":
+        return few_clusters_notes(who.design.n_units, resamples)
+    n = len(who.design.systems)
+    return noted(("few-systems", n if n < FEW and resamples else 0, f"{n} systems: intervals are unreliable"))
 
 
 def _notes(result: Ceiling, who: RaterScores, strangers: Sequence[str]) -> list[Note]:

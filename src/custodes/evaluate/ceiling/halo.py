@@ -61,4 +61,4 @@ def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> F
     fitted = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
     if len(np.unique(fitted.fold[fitted.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
-    return fitted.agreement(fitted.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))
+    return fitted.agreement(fitted.predicted_from(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.ceiling.prediction_target import Target
+from custodes.evaluate.ceiling.prediction_target import PredictedAspect, Target
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
@@ -19,31 +21,37 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     aspects."""
     if "both" not in target.columns:
         return {}
-
-    def error(features: str) -> Floats:
-        """(1 + B, alphas): error summed over outputs in every resample."""
-        squared = lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS)
-        return bootstrap.weighted_sums(
-            target.times, bootstrap.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
+    errors = {
+        features: bootstrap.unit_sums(
+            lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS),
+            units=target.groups,
+            n_units=target.who.design.n_units,
         )
+        for features in ("metrics", "both")
+    }
+    return error_columns(errors, target.times, len(target.y), confidence, target.n_clusters)
 
-    metrics, both = error("metrics"), error("both")
+
+def error_columns(
+    errors: Mapping[str, Floats], times: NDArray[Any], n: int, confidence: float, clusters: int
+) -> dict[str, Any]:
+    """Columns of `information` from squared errors (alphas, units) by set of features, summed over the units of the
+    bootstrap weights `times` (1 + B, units); `n` is the number of predictions."""
+    metrics, both = (bootstrap.weighted_sums(times, errors[features]) for features in ("metrics", "both"))
     return {
         "alpha": ALPHAS,
-        **with_interval(
-            "mse_ratio", ratio(both, metrics), confidence, clusters=target.n_clusters, bounds=intervals.POSITIVE
-        ),
-        "mse_metrics": metrics[0] / len(target.y),
-        "mse_both": both[0] / len(target.y),
+        **with_interval("mse_ratio", ratio(both, metrics), confidence, clusters=clusters, bounds=intervals.POSITIVE),
+        "mse_metrics": metrics[0] / n,
+        "mse_both": both[0] / n,
     }
 
 
-def lasso_columns(target: Target) -> dict[str, Any]:
-    """Standardised weights of metrics and other aspects along the penalty, fitted on all outputs."""
+def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, Any]:
+    """Standardised weights of metrics and other aspects along the penalty, fitted on all rows of x (rows, raters)."""
     columns = target.columns.get("both", target.columns["metrics"])
     return {
         "alpha": np.repeat(ALPHAS, len(columns)),
         "rater": [target.who.names[i] for i in columns] * len(ALPHAS),
         "kind": [target.who.kinds[i] for i in columns] * len(ALPHAS),
-        "weight": lasso_weights(target.x[:, columns], target.y, alphas=ALPHAS),
+        "weight": lasso_weights(x[:, columns], y, alphas=ALPHAS),
     }

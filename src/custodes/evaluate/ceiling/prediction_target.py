@@ -41,25 +41,11 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """One aspect to predict: that of the rater `me` of `who`.
-
-    For the outputs with a human rating, (rows,) each: `row` is the flat position in the grid, `y` the rating, `groups`
-    the cluster and `fold` the fold; `whole` tells whether items are kept whole. `times` (1 + B, clusters) are bootstrap
-    weights, row 0 the data.
-    """
+class PredictedAspect:
+    """One aspect to predict: that of the rater `me` of `who`."""
 
     who: RaterScores
     me: int
-    row: NDArray[np.intp]
-    y: Floats
-    groups: NDArray[np.int64]
-    fold: NDArray[np.intp]
-    whole: bool
-    times: NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     @property
     def aspect(self) -> str:
@@ -74,6 +60,32 @@ class Target:
         sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
         return sets if len(others) else {"metrics": metrics}
 
+    @property
+    def persons(self) -> dict[int, Floats]:
+        """Ratings (items, systems) of each annotator of this aspect, by position."""
+        everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
+        return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(PredictedAspect):
+    """An aspect to predict for single outputs.
+
+    For the outputs with a human rating, (rows,) each: `row` is the flat position in the grid, `y` the rating, `groups`
+    the cluster and `fold` the fold; `whole` tells whether items are kept whole. `times` (1 + B, clusters) are bootstrap
+    weights, row 0 the data.
+    """
+
+    row: NDArray[np.intp]
+    y: Floats
+    groups: NDArray[np.int64]
+    fold: NDArray[np.intp]
+    whole: bool
+    times: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
     @cached_property
     def x(self) -> Floats:
         """(rows, raters): the features."""
@@ -83,12 +95,6 @@ class Target:
     def n_clusters(self) -> int:
         """Number of clusters with human ratings: only these change when resampled."""
         return len(np.unique(self.groups))
-
-    @property
-    def persons(self) -> dict[int, Floats]:
-        """Ratings (items, systems) of each annotator of this aspect, by position."""
-        everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
-        return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
 
     def rows(self, scores: Floats) -> Floats:
         """(..., items, systems) -> (rows, ...)."""
@@ -100,7 +106,11 @@ class Target:
         grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
         return grid
 
-    def predicted(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
+    def predicted(self, sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+        """(m, rows): out-of-fold predictions from m sets of raters."""
+        return self.predicted_from((self.x[:, columns] for columns in sets), fit)
+
+    def predicted_from(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of features (rows, p)."""
         return np.stack([heldout.cross_predicted(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features])
 

@@ -15,6 +15,7 @@ from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
 from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
+from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.evaluate.complementarity.distances import (
@@ -147,6 +148,7 @@ class Complementarity(Result):
             "clusters_agreement",
             "mean adjusted Rand index with the communities of resamples; null without resamples",
         ),
+        count("rank_sum_clusters", "number of communities by sums of ranks", essential=False),
     )
     clusters: pl.DataFrame = table(
         "Communities of raters, and their stability.",
@@ -157,6 +159,12 @@ class Complementarity(Result):
             "proportion of companions that stay with it in resamples, mean; of a single rater, "
             "proportion of resamples in which it is alone; null without resamples",
             "Together",
+        ),
+        count(
+            "rank_sum_cluster",
+            "its community by the correlation of sums of ranks, as in appendix B.2 of the paper; null without a place "
+            "on the components",
+            essential=False,
         ),
         rows=_closest("clusters"),
     )
@@ -172,6 +180,7 @@ class Complementarity(Result):
     level="Rank systems within each item, or items within each system (utterance).",
     distance="Distance between two rankings; the rules differ in how ties count.",
     people="Human raters: one per aspect, or each annotator.",
+    variants="Metrics to average into one, each pattern by itself: comma list of globs.",
 )
 def complementarity(
     study: Study,
@@ -179,6 +188,7 @@ def complementarity(
     level: Level = "system",
     distance: rank_distance.Rule = "tau-b",
     people: People = "aspects",
+    variants: Patterns = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: Rng = 0,
@@ -193,7 +203,8 @@ def complementarity(
     'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
     is (1 - tau_b) / 2, 'strict' the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
     'ordinal' breaks ties by position. `people` has one rater per aspect ('aspects', mean over annotators), or each of
-    the 'annotators'. Metrics declared as lower is better are negated.
+    the 'annotators'. Metrics declared as lower is better are negated. `variants` replaces the metrics that match a
+    glob by the mean of their standardised scores, named by the glob without its `*` ('rouge-*': 'rouge').
 
     Intervals are Student's t intervals over resampled clusters of items (at the utterance level by the influence of
     each item, to first order). A constant rater has no ranking: its values are null, it is named in `left_out` and
@@ -212,7 +223,7 @@ def complementarity(
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
-    rankings = Rankings.of(rater_scores(study, people=people, one_side=True, **selection), level)
+    rankings = Rankings.of(rater_scores(study, people=people, one_side=True, variants=variants, **selection), level)
     who, rng = rankings.who, np.random.default_rng(rng)
     times = who.design.resampled(resamples, rng)
     distances = Distances.of(rankings, distance, times, confidence, progress)

@@ -14,7 +14,8 @@ from custodes.data.notes import Note, noted
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.stats import communities, intervals, ordination, ranks
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.correlation import pearson
 
 SHARE = 0.8
 """The effective dimension is the number of components that explain this proportion of the variance (Appendix B.1)."""
@@ -92,11 +93,18 @@ def structure(
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
         stable, rand = communities.stability(similarity[1:], labels, seed=seed)
-        result.tables["clusters"] = {**labelled(who, linked), "cluster": labels + 1, "stability": stable}
+        by_sums = _rank_sum_communities(space, seed)
+        result.tables["clusters"] = {
+            **labelled(who, linked),
+            "cluster": labels + 1,
+            "stability": stable,
+            "rank_sum_cluster": [by_sums.get(rater) for rater in linked.tolist()],
+        }
         result.summary.update(
             clusters=int(labels.max()) + 1,
             modularity=communities.modularity(similarity[0], labels),
             clusters_agreement=rand.mean() if len(rand) else None,
+            rank_sum_clusters=max(by_sums.values(), default=None),
         )
     return result
 
@@ -139,6 +147,17 @@ def _space(rankings: Rankings, times: Floats) -> _Space:
         partial=int((~shared).sum()),
         column_weights=None if by_system else drawn[:, shared],
     )
+
+
+def _rank_sum_communities(space: _Space, seed: int) -> dict[int, int]:
+    """Community, from 1, of each rater with a place among the components: similarity is the correlation of the sums of
+    ranks, 0 if negative (Louvain's method needs weights that are not)."""
+    points = space.points[0]
+    if len(points) < FEWEST:
+        return {}
+    similarity = np.nan_to_num(pearson(points[:, np.newaxis], points), nan=0.0)
+    labels = communities.communities(up_to_rounding(np.maximum(similarity, 0.0)), seed=seed)
+    return dict(zip(space.kept.tolist(), (labels + 1).tolist(), strict=True))
 
 
 def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.intp]) -> tuple[Floats, int]:

@@ -67,6 +67,7 @@ MEANINGS = (
 _NUMBERS = 10
 """Numbers in memory per pair and resample of the human decisions."""
 KLD = "divergence from the outcome rates of all annotations, mean over pairs; null for estimators of the margin"
+KLD_MODE = "`kld` from the posterior mode (rates without smoothing) of all annotations, as in the paper"
 ESTIMATOR = label("estimator", "estimator of theta")
 STOPPING = label("stopping", "stopping rule, and the fields of its `Stopping` that differ from the default", "Stopping")
 
@@ -93,6 +94,7 @@ class Protocol(Result):
         ),
         difference("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
+        score("kld_mode", KLD_MODE, "KLD of the mode", sd=True, best="low", essential=False),
         share("null_error", "false decisions per pair when no pair differs; null unless requested", "False", sd=True),
         share("null_error_fixed", "the same for the fixed design", "False, fixed"),
     )
@@ -124,6 +126,7 @@ class Protocol(Result):
         share("decided", "pairs decided so far"),
         share("correct", "as in `protocol`, if the study ended after this round"),
         score("kld", "as in `protocol`, if the study ended after this round", "KLD (nats)"),
+        score("kld_mode", "as in `protocol`, if the study ended after this round", "KLD of the mode"),
         essential=False,
     )
     naive: pl.DataFrame = table(
@@ -132,6 +135,7 @@ class Protocol(Result):
         count("n", "its ratings", "n"),
         *error_columns(*MEANINGS),
         score("kld", KLD, "KLD (nats)", best="low"),
+        score("kld_mode", KLD_MODE, "KLD of the mode", best="low"),
         essential=False,
     )
 
@@ -221,7 +225,9 @@ def protocol(
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
     rows = [row for part in parts if "protocol" in part for row in part["protocol"].rows(named=True)]
     n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    return Protocol.of(parts, [*notes, *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)])
+    return Protocol.of(
+        parts, [*notes, *_infinite(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)]
+    )
 
 
 def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
@@ -235,7 +241,8 @@ def _row(
     """One row of `protocol` and its curve; in the second of the `worlds` no pair differs (permutation null)."""
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
-    ends = [replay(world, rule, reference=reference, truth=rated.truth) for world in worlds]
+    truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
+    ends = [replay(world, rule, reference=reference, truth=truths) for world in worlds]
     plain = [fixed(world, rule, total=end.n.sum(axis=1)) for world, end in zip(worlds, ends, strict=True)]
     end, keys = ends[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
     errors, correct_fixed = errors_of(reference, end.decision), errors_of(reference, plain[0])["correct"]
@@ -248,7 +255,8 @@ def _row(
         "share": (end.n / available).mean(axis=1),
         **errors,
         "gain": errors["correct"] - correct_fixed,
-        "kld": end.kld[-1],
+        "kld": end.kld[-1, 0],
+        "kld_mode": end.kld[-1, 1],
         "null_error": false,
     }
     means = [with_sd(name, series) for name, series in values.items()]
@@ -259,7 +267,8 @@ def _row(
         "look": rule.looks,
         "annotations": annotations,
         "share": annotations / available[0].sum(),
-        **{name: getattr(end, name).mean(axis=1) for name in ("decided", "correct", "kld")},
+        **{name: getattr(end, name).mean(axis=1) for name in ("decided", "correct")},
+        **dict(zip(("kld", "kld_mode"), end.kld.mean(axis=-1).T, strict=True)),
     }
     return {
         "protocol": {
@@ -277,7 +286,8 @@ def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
     effective = outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
     decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
     errors = errors_of(rated.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
-    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), rated.truth)}
+    kld, kld_mode = (mean_kld(shares_of(outcome), truth) for truth in (rated.truth, rated.mode))
+    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
 
 
 def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
@@ -308,6 +318,16 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
     message = f"{silent_pairs} pairs without a human-rated item{label_of(comparison.aspect)} are excluded"
     return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
+
+
+def _infinite(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
+    """A note for each aspect with an infinite divergence from the posterior mode."""
+    for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
+        message = (
+            f"infinite kld_mode{label_of(aspect)} (null in JSON): the annotators never gave one of the outcomes of a "
+            "pair; use kld"
+        )
+        yield Note(rule="infinite-kld", message=message, aspect=aspect)
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:

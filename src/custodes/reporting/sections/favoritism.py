@@ -18,9 +18,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Right: few errors. Low: errors cancel. Whisker: interval from resampled items. "
+            caption="Circle: sample accuracy; right: few errors. Square: system accuracy. Low: errors cancel. Whisker: "
+            "interval from resampled items. "
             "Labelled: the metric that agrees best with the annotators, the chosen one (bold), and the extremes.",
-            alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point per metric.",
+            alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
             table="favoritism-points",
             where=HERE,

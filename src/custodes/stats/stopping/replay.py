@@ -37,7 +37,7 @@ class Replayed:
     """Final state of each replication: `n` and `decision` (replications, pairs).
 
     By round (rounds, replications): total `annotations`, proportions of pairs that are `decided` and whose decision is
-    `correct`, mean `kld` in nats against the reference.
+    `correct`, mean `kld` in nats against the reference: (rounds, k, replications) for k references.
     """
 
     n: Ints
@@ -51,7 +51,8 @@ class Replayed:
 def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> Replayed:
     """Algorithm 2: every round annotates all undecided pairs up to the next interim analysis, analyses and closes them.
 
-    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome proportions to compare with.
+    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome proportions to compare with, (k, 1, pairs,
+    3) for k of them.
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
@@ -105,7 +106,8 @@ def _judge(
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:
-    """Mean over pairs of KLD(p || truth) in nats: (..., pairs, 3), (pairs, 3) -> (...); NaN where p is."""
+    """Mean over pairs of KLD(p || truth) in nats: (..., pairs, 3), (..., pairs, 3) -> (...); NaN where p is, infinite
+    where p is above a proportion of 0."""
     from scipy.special import rel_entr
 
     return np.asarray(rel_entr(p, truth).sum(axis=-1).mean(axis=-1))

@@ -1,0 +1,107 @@
+"""Predictions from all metrics, from the other aspects and from both, bounds by the annotators, and the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.answers.tables import with_interval
+from custodes.evaluate.ceiling.prediction_target import PredictedAspect, Target
+from custodes.stats import split_half
+from custodes.stats.arrays import Floats
+from custodes.stats.correlation import within_item
+from custodes.stats.intervals import ANY, CORRELATION, POSITIVE
+from custodes.stats.learning import heldout
+from custodes.stats.ratios import mean_of_defined
+from custodes.stats.system_scores import weighted_item_mean
+
+GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
+SPLITS = 20
+"""Random splits of the annotators into halves, where not all splits are used."""
+
+
+def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
+    """(1 + B, sets): tau-b of predictions from each set of features, over all outputs and within items."""
+    predicted = target.predicted(target.columns.values(), fit)
+    draws = {"kendall": target.agreement(predicted)}
+    if target.whole:  # else the outputs of an item are predicted by different models
+        by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
+        draws["kendall_item"] = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
+    return draws
+
+
+def prediction_columns(
+    target: PredictedAspect, draws: Mapping[str, Floats], n: int, confidence: float, clusters: int
+) -> dict[str, dict[str, Any]]:
+    """Prediction from each set of features, and the differences between sets; draws (1 + B, sets) by column."""
+    names = list(target.columns)
+    gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
+    first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": clusters}
+    undefined = np.full_like(draws["kendall"], np.nan)
+    error = with_interval("error", draws.get("unexplained", undefined), bounds=POSITIVE, **ends)
+    difference = draws["kendall"][:, first] - draws["kendall"][:, second]
+    return {
+        "prediction": {
+            "features": names,
+            **with_interval("kendall", draws["kendall"], bounds=CORRELATION, **ends),
+            **with_interval("kendall_item", draws.get("kendall_item", undefined), bounds=CORRELATION, **ends),
+            "r2": 1 - error["error"],
+            "r2_low": 1 - error["error_high"],
+            "r2_high": 1 - error["error_low"],
+            "columns": [len(places) for places in target.columns.values()],
+            "n": n,
+        },
+        "gaps": {
+            "features_a": [a for a, _ in gaps],
+            "features_b": [b for _, b in gaps],
+            **with_interval("difference", difference, bounds=ANY, **ends),
+        },
+    }
+
+
+def people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
+    """Agreement of two halves of the annotators, and the tau-b that a perfect predictor could reach."""
+    if len(target.persons) < 2:
+        return {}
+    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
+    persons = np.stack([target.persons[person] for person in by_name])
+    ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
+    draws = np.stack(
+        [
+            replace(target, y=target.rows(mean_of_defined(persons[one], axis=0))).agreement(
+                target.rows(mean_of_defined(persons[other], axis=0))[np.newaxis]
+            )
+            for one, other in ways
+        ]
+    )
+    defined = np.isfinite(draws[:, 0, 0])
+    chosen = np.flatnonzero(defined | ~defined.any())  # if no split is defined, their mean is undefined too
+    split = draws[chosen].mean(axis=0)
+    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
+    return {
+        "annotators": len(persons),
+        **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("attainable", best, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+    }
+
+
+def history_columns(
+    target: PredictedAspect, agreement: Callable[[Sequence[NDArray[np.intp]]], Floats], confidence: float, clusters: int
+) -> dict[str, Any]:
+    """The prediction from all metrics released by each date (Figure 1 of the paper)."""
+    dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
+    dates = sorted({date for date, _ in dated})
+    if len(dates) < 2:
+        return {}
+    sets = [np.array([i for date, i in dated if date <= last]) for last in dates]
+    return {
+        "date": dates,
+        "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
+        "columns": [len(columns) for columns in sets],
+        **with_interval("kendall", agreement(sets), confidence, clusters=clusters, bounds=CORRELATION),
+    }

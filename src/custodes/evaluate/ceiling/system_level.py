@@ -1,0 +1,146 @@
+"""Prediction of the rank sums of systems (system level), with the compared systems left out of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.answers.tables import with_interval
+from custodes.errors import InputError
+from custodes.evaluate.ceiling.missing_information import error_columns, lasso_columns
+from custodes.evaluate.ceiling.prediction_target import PredictedAspect
+from custodes.evaluate.ceiling.predictions import SPLITS
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.rater_scores import RaterScores
+from custodes.memory import check_memory, of_resamples
+from custodes.stats import bootstrap, intervals, split_half
+from custodes.stats.arrays import Floats, read_only, up_to_rounding
+from custodes.stats.learning import heldout
+from custodes.stats.learning.lasso import ALPHAS
+from custodes.stats.learning.systems_left_out import (
+    held_out_errors,
+    lasso_held_out_errors,
+    order_agreement,
+    predicted_orders,
+    win_matrix,
+    win_rates,
+)
+from custodes.stats.ranks import compared
+from custodes.stats.ratios import mean_of_defined, ratio
+
+FEWEST_SYSTEMS = 6
+"""Fewest systems: a model is fitted to all but two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemTarget(PredictedAspect):
+    """The rank sums of systems by one aspect. `systems` (N,) are those that it rated, `wins` (raters, N, N) how often
+    each beats each other one by each rater, `times` (1 + B, N) bootstrap weights of systems, row 0 the data."""
+
+    systems: NDArray[np.intp]
+    wins: Floats
+    times: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of systems."""
+        return len(self.systems)
+
+    @cached_property
+    def rates(self) -> Floats:
+        """(raters, N): win rate against all other systems, which is the rank sum on a scale from 0 to 1."""
+        return win_rates(self.wins, np.arange(self.n_clusters))
+
+    @cached_property
+    def truth(self) -> NDArray[np.int8]:
+        """(pairs,): order of each pair of systems by the aspect."""
+        return _orders(self.rates[self.me])
+
+    def agreement(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+        """(1 + B, sets): tau-b of the predictions from each set of raters, each pair left out of its fit."""
+        orders = [predicted_orders(self.wins[columns], self.wins[self.me], fit) for columns in sets]
+        return order_agreement(np.stack(orders), self.truth, weights=self.times)
+
+    def unexplained(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+        """(1 + B, sets): squared errors, each system left out of its fit, relative to those of the mean."""
+        parts = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
+        errors, spread = (bootstrap.weighted_sums(self.times, np.stack(part)) for part in zip(*parts, strict=True))
+        return ratio(errors, spread)
+
+    def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
+        """Agreement of the orders by two halves of the annotators; the bound of a predictor is not estimated."""
+        if len(self.persons) < 2:
+            return {}
+        scores = np.stack(list(self.persons.values()))[:, :, self.systems]
+        weights = self.who.design.item_weights
+
+        def order(half: NDArray[np.intp]) -> NDArray[np.int8]:
+            wins = win_matrix(mean_of_defined(scores[half], axis=0)[np.newaxis], item_weights=weights)
+            return _orders(win_rates(wins[0], np.arange(self.n_clusters)))
+
+        draws = [
+            order_agreement(order(one)[np.newaxis], order(other), weights=self.times)
+            for one, other in split_half.halves(len(scores), most=SPLITS, rng=rng)
+        ]
+        mean = mean_of_defined(np.stack(draws), axis=0)
+        return {
+            "annotators": len(scores),
+            **with_interval("split_half", mean, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION),
+            **dict.fromkeys(("attainable", "attainable_low", "attainable_high"), np.nan),
+        }
+
+    def information_columns(self, confidence: float) -> dict[str, Any]:
+        """Errors of the lasso with and without the other aspects; empty without other aspects."""
+        if "both" not in self.columns:
+            return {}
+        errors = {
+            features: lasso_held_out_errors(self.wins[self.columns[features]], self.wins[self.me], alphas=ALPHAS)
+            for features in ("metrics", "both")
+        }
+        return error_columns(errors, self.times, self.n_clusters, confidence, self.n_clusters)
+
+    def lasso_columns(self) -> dict[str, Any]:
+        """Weights of the lasso, fitted to all systems."""
+        return lasso_columns(self, self.rates.T, self.rates[self.me])
+
+
+def _orders(rates: Floats) -> NDArray[np.int8]:
+    """(pairs,): order of each pair of systems by their win rates (N,)."""
+    first, second = np.triu_indices(len(rates), 1)
+    rates = up_to_rounding(rates)
+    return compared(rates[first], rates[second])
+
+
+def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
+    """The target of an aspect at the system level.
+
+    Raises
+    ------
+    InputError
+        With fewer than `FEWEST_SYSTEMS` systems that share rated items with others.
+    """
+    weights = who.design.item_weights
+    wins = win_matrix(who.scores, item_weights=weights)
+    # A system needs an opponent when two others are left out.
+    systems = np.flatnonzero(np.isfinite(wins[me]).sum(axis=1) > 2)
+    if len(systems) < FEWEST_SYSTEMS:
+        raise InputError(
+            f"{len(systems)} systems with human ratings{label_of(who.rater_aspects[me])}: level='system' predicts two "
+            f"systems from all others and needs at least {FEWEST_SYSTEMS}; use level='output'"
+        )
+    check_memory("resamples", resamples, of_resamples(resamples, len(systems) ** 2 / 2))
+    return SystemTarget(
+        who=who,
+        me=me,
+        systems=systems,
+        wins=wins[:, systems[:, np.newaxis], systems],
+        times=bootstrap.bootstrap_weights(len(systems), resamples, rng, dtype=np.uint8),
+    )

@@ -1,0 +1,70 @@
+"""Favi-Scores of pairs of systems against accuracy, and notes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.data.notes import Note, noted
+from custodes.errors import listed
+from custodes.evaluate.clusters import Counted
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
+from custodes.stats.arrays import Floats
+from custodes.stats.correlation import spearman
+
+FEW_ERRORS = 5
+"""With fewer errors, a Favi-Score can take only a few values (limitation named in the paper: Robustness)."""
+
+
+def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[str, Any]:
+    """Spearman correlations of Favi-Scores with agreement of the margins' signs and with sample accuracy, over metrics
+    and pairs: (metrics, pairs) each."""
+    values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": agrees, "sample_accuracy": accuracy}
+    rows = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    flat = [tuple(values[name].ravel() for name in row) for row in rows]
+    return {
+        "score": [first for first, _ in rows],
+        "accuracy": [second for _, second in rows],
+        "spearman": [float(spearman(*sides)) for sides in flat],
+        "n": [int(np.isfinite(sum(sides)).sum()) for sides in flat],
+    }
+
+
+def overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
+    """Notes on findings for metrics without a score for the aspect, which may reflect quality on another aspect."""
+    if part.comparison is None:
+        return []
+    rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
+    affected = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
+    metrics = [name for name in part.overall if name in affected]
+    message = (
+        f"{listed(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
+        "used; apparent partiality may reflect quality on another aspect"
+    )
+    return noted(("overall-score", len(metrics), message), aspect=part.aspect)
+
+
+def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
+    rules = (
+        ("favi-no-shared-items", n == 0, "have no item rated by both annotators and metric"),
+        ("favi-no-errors", (n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
+        (
+            "favi-few-errors",
+            (errors > 0) & (errors < FEW_ERRORS),
+            f"have fewer than {FEW_ERRORS} errors, so the Favi-Score is unstable",
+        ),
+    )
+    return [
+        Note(
+            rule=rule,
+            message=f"{int(mask.sum())} of {mask.size} metric x pair tables {text}{label_of(aspect)}",
+            count=int(mask.sum()),
+            aspect=aspect,
+        )
+        for rule, mask, text in rules
+        if mask.any()
+    ]

@@ -1,0 +1,94 @@
+"""Figure: Favi-Scores of pairs of systems against the accuracy on these pairs."""
+
+from __future__ import annotations
+
+import polars as pl
+
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
+from custodes.evaluate.favoritism import Favoritism
+from custodes.plots.choice import of_aspect, titled
+
+SIGNS = {"same": theme.BLUE, "opposite": theme.VERMILION}
+HEIGHT = 220
+
+
+def favoritism_of_pairs(
+    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """|Favi-Score| of pairs of systems by agreement of the margins' signs, and Favi-Score by sample accuracy.
+
+    A point per metric and pair of systems, as in figure 5 of the Favi-Score paper: above with boxes for pairs whose
+    human and metric margins have the same or the opposite sign, below coloured by this. Spearman's correlations are in
+    the titles and in the table `correlations`.
+
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=0)
+    >>> len(favoritism_of_pairs(result, aspect="fluency").to_dict()["vconcat"])
+    2
+    """
+    rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_of_pairs")
+    rho = {
+        (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
+        for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
+    }
+    data = rows.drop_nulls(["favi", "sign_agrees"]).select(
+        *("metric", "system_a", "system_b", "favi", "sample_accuracy"),
+        size=pl.col("favi").abs(),
+        signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),
+    )
+    base = alt.Chart(theme.inline(data))
+    tooltip = [
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("system_a:N"),
+        alt.Tooltip("system_b:N"),
+        alt.Tooltip("favi:Q", format="+.2f", title="Favi-Score"),
+        alt.Tooltip("sample_accuracy:Q", format=".1%"),
+        alt.Tooltip("signs:N", title="signs of margins"),
+    ]
+    lane = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
+    colours = alt.Scale(domain=list(SIGNS), range=list(SIGNS.values()))
+    colour = alt.Color("signs:N", scale=colours, legend=None)
+    size = alt.X("size:Q", title="|Favi-Score|")
+    boxes = alt.layer(
+        base.mark_tick(thickness=1, opacity=0.4).encode(x=size, y=lane, color=colour, tooltip=tooltip),
+        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=size, y=lane),
+    )
+    points = base.mark_point(opacity=0.7).encode(
+        x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
+        y=alt.Y("favi:Q", title="Favi-Score"),
+        color=colour,
+        tooltip=tooltip,
+    )
+    above = f"Spearman’s ρ of |Favi-Score| and same sign {rho['abs_favi', 'sign_agrees']}"
+    below = (
+        f"Spearman’s ρ of Favi-Score and accuracy {rho['favi', 'sample_accuracy']}, "
+        f"of |Favi-Score| {rho['abs_favi', 'sample_accuracy']}"
+    )
+    chart = alt.vconcat(
+        boxes.properties(width=width, title=above), points.properties(width=width, height=HEIGHT, title=below)
+    )
+    return theme.themed(chart, dark=dark, title=titled("Favi-Scores and accuracy of pairs", aspect))

@@ -1,0 +1,116 @@
+"""Prediction of the rank sums of systems that are left out of the fit.
+
+A rank sum is represented by a win rate: the proportion of the opponents that a system beats, ties half, mean over
+items. With complete data it is (rank sum / items - 1) / (opponents). The opponents are the systems of the training
+part, so that the scores of a system that is left out affect neither features nor target of the others.
+
+Common arrays: wins (..., N, N) from `win_matrix`; features (p, N, N) and target (N, N) are such matrices; weights (B,
+N) bootstrap weights of systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.learning.heldout import Fit
+from custodes.stats.learning.lasso import lasso_errors
+from custodes.stats.ranks import compared
+from custodes.stats.ratios import mean_of_defined, ratio
+
+_DIGITS = 10
+"""Significant digits of predictions before they are compared."""
+
+
+def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
+    """How often each system beats each other one, ties half: scores (raters, items, N) -> (raters, N, N).
+
+    NaN on the diagonal and where no item has both systems.
+
+    >>> win_matrix(np.array([[[3.0, 1.0], [2.0, 2.0]]])).tolist()
+    [[[nan, 0.75], [0.25, nan]]]
+    """
+    weights = np.ones(scores.shape[1]) if item_weights is None else item_weights
+    rated = np.isfinite(scores)
+    wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
+    for one in range(scores.shape[2]):
+        both = rated[:, :, [one]] & rated
+        signs = np.where(both, compared(scores[:, :, [one]], scores), 0)
+        number = np.einsum("i,rin->rn", weights, both)
+        wins[:, one] = ratio(number + np.einsum("i,rin->rn", weights, signs), 2 * number)
+    diagonal = np.arange(scores.shape[2])
+    wins[:, diagonal, diagonal] = np.nan
+    return wins
+
+
+def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
+    """Win rate of every system against the opponents (positions), itself excluded: (..., N, N) -> (..., N).
+
+    >>> win_rates(np.array([[np.nan, 0.75, 1.0], [0.25, np.nan, 0.5], [0.0, 0.5, np.nan]]), np.array([0, 1])).tolist()
+    [0.75, 0.25, 0.25]
+    """
+    return mean_of_defined(np.moveaxis(wins[..., opponents], -1, 0), axis=0)
+
+
+def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.int8]:
+    """Predicted order of each pair of systems, by a model fitted to all others: (pairs,), as in `np.triu_indices`.
+
+    1 if the first system of the pair has the higher predicted rank sum, -1 if the second, 0 for equal predictions.
+
+    References
+    ----------
+    Airola et al. 2011, leave-pair-out cross-validation.
+    """
+    n = len(target)
+    orders = np.zeros(n * (n - 1) // 2, dtype=np.int8)
+    for k, pair in enumerate(combinations(range(n), 2)):
+        orders[k] = compared(*up_to_rounding(_held_out(features, target, pair, fit)[0], _DIGITS))
+    return orders
+
+
+def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
+    """Squared errors of the win rate of each system by a model fitted to all others, and by their mean: (N,) each."""
+    n = len(target)
+    errors, spread = np.empty((2, n))
+    for system in range(n):
+        predicted, truth, mean = _held_out(features, target, (system,), fit)
+        errors[system], spread[system] = (truth[0] - predicted[0]) ** 2, (truth[0] - mean) ** 2
+    return errors, spread
+
+
+def _held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
+    """Predictions and win rates (held,) of systems left out of the fit, and the mean win rate of the others."""
+    train = np.setdiff1d(np.arange(len(target)), held)
+    x, y = win_rates(features, train).T, win_rates(target, train)
+    return fit(x[train], y[train], train)(x[list(held)]), y[list(held)], float(y[train].mean())
+
+
+def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
+    """Squared errors of the win rate of each system by a lasso fitted to all others, by penalty: (alphas, N)."""
+    n = len(target)
+    errors = np.empty((len(alphas), n))
+    for system in range(n):
+        train = np.setdiff1d(np.arange(n), system)
+        x, y = win_rates(features, train).T, win_rates(target, train)
+        # The second fit, of the others by this system alone, is a constant.
+        errors[:, system] = lasso_errors(x, y, (np.arange(n) == system).astype(np.intp), alphas=alphas)[:, system]
+    return errors
+
+
+def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
+    """Kendall's tau-b of orders of pairs (m, pairs) with the true orders (pairs,), in every resample -> (B, m).
+
+    A pair counts as often as its first system times its second. NaN if all true or all predicted pairs are tied.
+
+    >>> order_agreement(np.array([[1, 1, -1]]), np.array([1, 1, 1]), weights=np.ones((1, 3))).round(3).tolist()
+    [[0.333]]
+    """
+    first, second = np.triu_indices(weights.shape[1], 1)
+    drawn = np.asarray(weights, dtype=np.float64)[:, first] * weights[:, second]
+    untied = np.sqrt((drawn @ (orders.T != 0)) * (drawn @ (truth != 0))[:, np.newaxis])
+    return ratio(drawn @ (orders * truth).T.astype(np.float64), untied)

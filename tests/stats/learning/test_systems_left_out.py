@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.stats.learning import ridge
+from custodes.stats.learning.lasso import lasso_weights
+from custodes.stats.learning.systems_left_out import (
+    held_out_errors,
+    lasso_held_out_errors,
+    order_agreement,
+    predicted_orders,
+    win_matrix,
+    win_rates,
+)
+
+
+def least_squares(x: np.ndarray, y: np.ndarray, groups: Any) -> Any:
+    line = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
+    return lambda held: held @ line[:-1] + line[-1]
+
+
+def ridge_fit(x: np.ndarray, y: np.ndarray, groups: Any) -> Any:
+    return partial(ridge.predict, ridge.ridge(x, y, groups=groups))
+
+
+def rank_sums(scores: np.ndarray, systems: list[int]) -> np.ndarray:
+    """Sum over items of the ranks among some systems (SciPy), per item and from 0 to 1."""
+    ranks = stats.rankdata(scores[:, :, systems], axis=2).sum(axis=1)
+    return (ranks / scores.shape[1] - 1) / (len(systems) - 1)
+
+
+@pytest.fixture
+def scores() -> np.ndarray:
+    """Two metrics and people on ten systems, with ties."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(size=10)
+    return np.round(quality + rng.normal(size=(3, 12, 10)), 1)
+
+
+def test_win_rates_are_rank_sums_on_complete_data(scores: np.ndarray) -> None:
+    wins = win_matrix(scores)
+    np.testing.assert_allclose(win_rates(wins, np.arange(10)), rank_sums(scores, list(range(10))))
+    twice = np.concatenate([scores, scores[:, :1]], axis=1)
+    weights = np.array([2.0] + [1.0] * 11)
+    np.testing.assert_allclose(win_matrix(scores, item_weights=weights), win_matrix(twice))
+
+
+def test_missing_scores_count_no_comparison() -> None:
+    wins = win_matrix(np.array([[[1.0, 2.0, np.nan], [3.0, 1.0, np.nan], [2.0, 1.0, np.nan]]]))[0]
+    assert wins[0, 1] == pytest.approx(2 / 3)
+    assert np.isnan(wins[2]).all()
+    assert np.isnan(wins.diagonal()).all()
+
+
+def test_predictions_are_those_of_ranks_without_the_systems_left_out(scores: np.ndarray) -> None:
+    """Each system or pair is ranked against the training systems only, which are ranked without it."""
+    wins = win_matrix(scores)
+    orders = predicted_orders(wins[1:], wins[0], least_squares)
+    errors, spread = held_out_errors(wins[1:], wins[0], least_squares)
+
+    def held_out(held: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
+        train = [i for i in range(10) if i not in held]
+        inner = rank_sums(scores, train)
+        outer = np.stack([rank_sums(scores, [*train, i])[:, -1] for i in held], axis=1)
+        return least_squares(inner[1:].T, inner[0], None)(outer[1:].T), outer[0], inner[0].mean()
+
+    for k, pair in enumerate(combinations(range(10), 2)):
+        first, second = held_out(pair)[0]
+        assert orders[k] == np.sign(first - second)
+    for system in range(10):
+        prediction, truth, mean = held_out((system,))
+        assert errors[system] == pytest.approx((truth[0] - prediction[0]) ** 2)
+        assert spread[system] == pytest.approx((truth[0] - mean) ** 2)
+
+
+def test_scores_of_a_system_left_out_do_not_reach_its_fit(scores: np.ndarray) -> None:
+    seen: list[list[np.ndarray]] = []
+
+    def recording(x: np.ndarray, y: np.ndarray, groups: Any) -> Any:
+        seen[-1] += [x, y]
+        return lambda held: np.zeros(len(held))
+
+    for change in (0.0, 5.0):
+        changed = scores.copy()
+        changed[:, :, 0] += change
+        seen.append([])
+        wins = win_matrix(changed)
+        held_out_errors(wins[1:], wins[0], recording)
+    np.testing.assert_array_equal(seen[0][0], seen[1][0])  # the fit without system 0
+    np.testing.assert_array_equal(seen[0][1], seen[1][1])
+    assert (seen[0][2] != seen[1][2]).any()  # the fit without system 1
+
+
+def test_noise_has_no_agreement_on_average() -> None:
+    """Leaving out one system at a time would give negative values here."""
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(40):
+        wins = win_matrix(rng.normal(size=(4, 10, 9)))
+        truth = np.sign(np.subtract(*(win_rates(wins[0], np.arange(9))[k] for k in np.triu_indices(9, 1))))
+        orders = predicted_orders(wins[1:], wins[0], ridge_fit)
+        values.append(order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0])
+    assert abs(np.nanmean(values)) < 3 * np.nanstd(values) / np.sqrt(40)
+
+
+def test_agreement_is_tau_b_and_weights_count_copies() -> None:
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(4, size=(2, 9))
+    first, second = np.triu_indices(9, 1)
+    orders, truth = (np.sign(x[first] - x[second]) for x in (one, other))
+    found = order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0]
+    assert found == pytest.approx(stats.kendalltau(one, other).statistic)
+    weights = np.array([[0, 1, 2, 1, 1, 1, 1, 1, 1]])
+    # The pairs of a system with its copy are tied by both.
+    again = stats.kendalltau(np.repeat(one, weights[0]), np.repeat(other, weights[0])).statistic
+    assert order_agreement(orders[np.newaxis], truth, weights=weights)[0, 0] == pytest.approx(again)
+    assert np.isnan(order_agreement(np.zeros((1, 36)), truth, weights=np.ones((1, 9)))).all()
+
+
+def test_errors_of_the_lasso_are_of_fits_without_the_system(scores: np.ndarray) -> None:
+    wins, alphas = win_matrix(scores), np.array([1.0, 0.1])
+    errors = lasso_held_out_errors(wins[1:], wins[0], alphas=alphas)
+    train = list(range(9))
+    inner, outer = rank_sums(scores, train), rank_sums(scores, [*train, 9])[:, -1]
+    assert errors[0, 9] == pytest.approx((outer[0] - inner[0].mean()) ** 2)  # all weights are 0
+    weights = lasso_weights(inner[1:].T, inner[0], alphas=alphas)[1]
+    z = (outer[1:] - inner[1:].mean(axis=1)) / inner[1:].std(axis=1)
+    predicted = inner[0].mean() + inner[0].std() * weights @ np.clip(z, -3, 3)
+    assert errors[1, 9] == pytest.approx((outer[0] - predicted) ** 2)
