@@ -6,9 +6,9 @@ from custodes.combining.methods.method import Formula, TrainingData, Method, wit
 from custodes.registry import members
 
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
-from custodes.combining.methods.even_handed import EVEN_HANDED
 from custodes.combining.methods.trees import XGBOOST, BLEND, XGBOOST_PRUNED
 from custodes.combining.methods.gaussian_process import GP
+from custodes.combining.methods.even_handed import EVEN_HANDED
 
 _LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
