@@ -29,7 +29,7 @@ SEEN, UNSEEN = "", "unseen_"
 def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str, Any]:
     """The largest partiality of each method on held-out items of the first repeat; no rows where it is undefined."""
     of = trial.of
-    if of.verdicts or trial.terms.folds == "system":
+    if of.verdicts or trial.terms.folds == "system" or not (of.rated.sum(axis=1) > 1).any():
         return {}
     n = len(trial.methods)
     rates = np.full((2, 3, n, len(of.design.systems)), np.nan)
