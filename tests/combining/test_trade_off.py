@@ -110,6 +110,8 @@ def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
     # What is learnt of other systems cannot help a system that was left out.
     assert (table["unseen_largest_partiality"][:3] > table["largest_partiality"][:3]).all()
     assert result.model.method == "even-handed"
+    alone = asked(favouring(items=60), method="ridge").partiality
+    assert alone["largest_partiality_high"][0] == pytest.approx(seen["largest_partiality_high"])
 
 
 def test_a_bound_takes_the_least_penalty_that_satisfies_it() -> None:

@@ -53,14 +53,17 @@ def rate_partiality(
     >>> largest(rates).system.tolist(), largest(rates).size.round(2).tolist()
     ([3], [0.18])
     """
-    n_systems = len(placements[0].human)
-    level = 1 - (1 - confidence) / n_systems
-    shifts = partiality(placements, alpha=1 - confidence, confidence=level, systems=systems)
-    rates = [
-        [win_rate_without(placement, shift)[0] for placement, shift in zip(placements, of_metrics, strict=True)]
-        for of_metrics in (shifts.shift, shifts.low, shifts.high)
-    ]
-    return np.where(np.isfinite(shifts.shift), rates, np.nan)
+    rates = [_rates(placement, confidence, systems) for placement in placements]
+    return np.stack(rates, axis=1)
+
+
+def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
+    """Estimates and bounds (3, systems) of one metric, which do not depend on other metrics."""
+    level = 1 - (1 - confidence) / len(placement.human)
+    result = partiality([placement], alpha=1 - confidence, confidence=level, systems=systems)
+    shifts = (result.shift[0], result.low[0], result.high[0])
+    rates = np.stack([win_rate_without(placement, shift)[0] for shift in shifts])
+    return np.where(np.isfinite(result.shift[0]), rates, np.nan)
 
 
 def largest(rates: Floats) -> Largest:
