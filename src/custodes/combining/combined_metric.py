@@ -225,7 +225,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
         """The kind of each output (items * systems,), -1 if it is unknown; None without a calibration."""
-        return self.calibration and self.calibration.positions(study, items, systems)
+        return None if self.calibration is None else self.calibration.positions(study, items, systems)
 
     def predict(self, scores: Floats, kinds: Ints | None = None) -> Floats:
         """Ratings from scores (rows, columns) oriented so that higher is better, NaN = missing, and from the kind of

@@ -85,7 +85,7 @@ def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: 
         aspects = study.ratings.frame.filter(pl.col("rater") == column)["aspect"].unique()
         if len(aspects) == 1:
             panel = Panel.from_study(study, raters=[column], aspect=aspects[0], items=items, systems=systems)
-            return pl.Series(panel.values.ravel()).fill_nan(None)
+            return pl.Series(study.raters.direction[column] * panel.values.ravel()).fill_nan(None)
         raise OptionError(f"{OPTION}={column!r}: the metric rates {len(aspects)} aspects; name a column of items")
     outputs = pl.DataFrame(
         {"item": [item for item in items for _ in systems], "system": list(systems) * len(items)},

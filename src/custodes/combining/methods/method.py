@@ -101,7 +101,7 @@ class TrainingData:
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
     max_partiality: float | None = None
-    kinds: NDArray[np.intp] | None = None
+    kinds: Ints | None = None
     n_kinds: int = 0
 
     def __post_init__(self) -> None:
