@@ -39,6 +39,7 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
         x=scales.apply(x),
         y=of.human.ravel(),
         items=item,
+        systems=np.tile(np.arange(len(of.design.systems)), len(of.design.items)),
         groups=item,
         by="kendall",
         rng=np.random.default_rng(0),

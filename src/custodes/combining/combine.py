@@ -16,15 +16,17 @@ import polars as pl
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.shared_arguments import Selection
-from custodes.answers.tables import count, label, score, share, table
+from custodes.answers.tables import count, flag, label, points, score, share, table
 from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
-from custodes.combining.methods import BEST, DEFAULT, METHODS, Formula, Method
+from custodes.combining.kinds import kinds_of
+from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
 from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
+    calibration_columns,
     comparison_columns,
     difference_columns,
     favoritism_columns,
@@ -34,6 +36,7 @@ from custodes.combining.tables import (
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, sampled, task
+from custodes.combining.trade_off import partiality_columns, trade_off_columns
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
@@ -49,6 +52,25 @@ from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
 """Code of the note on a target from which nothing can be learned."""
+
+PARTIALITY = (
+    points(
+        "largest_partiality",
+        "largest absolute partiality to any system, on held-out items of the first repeat; simultaneous interval over "
+        "all systems",
+        "Largest partiality",
+        interval=True,
+        best="low",
+    ),
+    label("system", "the system that it concerns"),
+    points(
+        "unseen_largest_partiality",
+        "the same, each system by models fitted without it; null for slow methods, or with few systems",
+        "Largest partiality, system unseen",
+        interval=True,
+    ),
+    label("unseen_system", "the system that it concerns"),
+)
 
 
 @result
@@ -128,6 +150,26 @@ class Combine(Result):
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
+    partiality: pl.DataFrame = table(
+        "Largest partiality of each method. No row for verdicts, with fewer than five systems, or `folds='system'`.",
+        label("method", "as above", "Way of combining"),
+        *PARTIALITY,
+    )
+    trade_off: pl.DataFrame = table(
+        "Agreement and largest partiality by penalty on partiality. No row without the method `even-handed`.",
+        score("penalty", "strength of the penalty; 0 is `ridge`"),
+        flag("chosen", "whether `even-handed` chose it on all data"),
+        score("score", "the objective on held-out outputs", interval=True),
+        score("loss", "the objective of penalty 0 minus score", interval=True),
+        *PARTIALITY,
+    )
+    calibration: pl.DataFrame = table(
+        "Shift of the saved model for each kind of output. No row without `calibrate_by`.",
+        label("kind", "value of the column, or range of the metric"),
+        count("outputs", "rated outputs of the kind"),
+        score("shift", "added to the prediction: mean residual, shrunk by ten outputs without residual"),
+        essential=False,
+    )
     weights: pl.DataFrame = table(
         "Weights and importance of the metrics in the saved model, the largest first.",
         label("metric", "its name"),
@@ -187,6 +229,8 @@ class Combine(Result):
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Number of metrics, those of the highest objective in training (default: all).",
+    max_partiality="Largest partiality allowed for even-handed, in points (default: least that costs at most .01).",
+    calibrate_by="Column of items, or metric, whose values or quartiles are calibrated apart.",
     costs="Table: metric (or rater), cost (default: from the raters table, or 1).",
 )
 def combine(
@@ -199,6 +243,8 @@ def combine(
     repeats: int = 3,
     unseen: Unseen = "fast",
     top: int | None = None,
+    max_partiality: float | None = None,
+    calibrate_by: str | None = None,
     costs: Costs | Path | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -217,6 +263,11 @@ def combine(
     items or clusters ('item', `repeats` times), or leave one 'system', 'dataset' or 'group' out, or come from a file
     `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast' ('best', 'equal',
     'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the raters file.
+
+    'even-handed' penalises partiality: as little as `max_partiality` points of win rate need or, by default, for the
+    least partiality that costs at most .01 of the objective. `trade_off` traces both along the penalty.
+    `calibrate_by` gives each kind of output its own level, learned from the residuals of the training part; kinds are
+    values of a column of items, or quartiles of a metric such as a length.
 
     With more than 20,000 rated outputs, random clusters with so many are used, and a note says so.
 
@@ -242,6 +293,7 @@ def combine(
         repeats=repeats,
         unseen=unseen,
         top=top,
+        max_partiality=max_partiality,
         costs=str(costs) if isinstance(costs, Path) else costs,
         confidence=confidence,
         resamples=resamples,
@@ -268,7 +320,10 @@ def combine(
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
             rng_of_target = sources[target_name]
-            of = sampled(task(chosen, target_name), rng_of_target)
+            of = task(chosen, target_name)
+            if calibrate_by is not None:
+                of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
+            of = sampled(of, rng_of_target)
             return _fitted(of, terms, rng_of_target, silent if several else progress)
         except CustodesError as error:
             return error
@@ -310,19 +365,26 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     fresh = deepcopy(rng)
     model_rng, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
-    general, untold = generalised(trial, elsewhere, progress)
+    general = generalised(trial, elsewhere, progress)
     scales, training = training_data(of, terms, of.rated, model_rng, trial.inner)
     _, formula = training.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)
-    favoritism, unknown = favoritism_columns(trial, held_out, fresh)
+    favoritism, unknown = favoritism_columns(trial, held_out, deepcopy(fresh))
+    trade_off: dict[str, Any] = {}
+    even_notes: list[Note] = []
+    if EVEN_HANDED in terms.methods:
+        trade_off, even_notes = trade_off_columns(trial, training.learn(EVEN_HANDED)[1].strength, fresh, progress)
     tables = Combine.part(
         of.target,
         comparison=comparison_columns(trial, repeats),
-        generalisation=general,
+        generalisation=general.columns,
         differences=difference_columns(trial),
         favoritism=favoritism,
+        partiality=partiality_columns(trial, general.systems),
+        trade_off=trade_off,
+        calibration=calibration_columns(of, formula),
         weights=weight_columns(trial, formula, base, training, rng),
         groups=group_columns(trial),
         path=path_columns(trial, price),
@@ -340,7 +402,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
         | {"unseen": held.drop("target", "method").to_dicts(), "single": single_of(of, training)},
     )
-    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *untold, *notes, *unknown]
+    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *general.notes, *notes, *unknown, *even_notes]
     return Combine.of([tables], notes, model=model, held_out=held_out)
 
 

@@ -12,7 +12,9 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import argument, checked
+from custodes.combining.kinds import Calibration
 from custodes.combining.methods import BEST, METHODS, Formula, TrainingData
+from custodes.combining.methods.method import shifted
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
 from custodes.data.loading import check_exists, file_bytes
@@ -24,7 +26,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.boost import LARGEST as LARGEST_PREDICTION
 from custodes.stats.learning.boost import Trees
 from custodes.stats.learning.objective import OBJECTIVES
@@ -104,6 +106,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     validation: dict[str, Any]
     provenance: dict[str, Any]
     digest: str
+    calibration: Calibration | None = None
 
     @classmethod
     def make(
@@ -149,6 +152,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
             digest="",
+            calibration=of.kinds and of.kinds.calibration(np.broadcast_to(formula.shifts, len(of.kinds.names))),
         )
 
     def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
@@ -205,6 +209,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "metrics have importance in trees, but there are no trees": self.trees is None
             and (self.share != 0 or any(column.importance for column in self.columns)),
             "the best single metric of the fit is missing": not _tells_single(self.validation),
+            "its calibration is invalid": self.calibration is not None and not self.calibration.is_valid(),
         }
         fault = next((fault for fault, there in faults.items() if there), "")
         fault = fault or (self.trees.fault(len(self.columns)) if self.trees else "")
@@ -215,16 +220,23 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def _reach(self) -> float:
         """Upper bound of the absolute ratings: metrics are scaled to [0, 1], and trees have single precision."""
         weights = sum(abs(column.weight) for column in self.columns)
+        weights += max(map(abs, self.calibration.shifts), default=0.0) if self.calibration else 0.0
         return weights + abs(self.intercept) + abs(self.share) * LARGEST_PREDICTION
 
-    def predict(self, scores: Floats) -> Floats:
-        """Ratings from scores (rows, columns) oriented so that higher is better; NaN = missing."""
+    def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
+        """The kind of each output (items * systems,), -1 if it is unknown; None without a calibration."""
+        return None if self.calibration is None else self.calibration.positions(study, items, systems)
+
+    def predict(self, scores: Floats, kinds: Ints | None = None) -> Floats:
+        """Ratings from scores (rows, columns) oriented so that higher is better, NaN = missing, and from the kind of
+        each output (rows,)."""
         scales = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
             source=tuple(column.scale for column in self.columns),
         )
-        return self._formula().predict(scales.apply(scores))
+        shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
+        return shifted(self._formula().predict(scales.apply(scores)), shifts, kinds)
 
     def _numbers(self, name: str) -> Floats:
         """Values of a field for all columns."""
@@ -258,7 +270,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         rows = self.rows(study, items, study.systems)
-        scored = np.isfinite(rows).any(axis=1)
+        scored, kinds = np.isfinite(rows).any(axis=1), self.kinds(study, items, study.systems)
         outputs = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
@@ -270,10 +282,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 rater=pl.lit(name or self.name),
                 kind=pl.lit(METRIC),
                 aspect=pl.lit(aspect_of(self.target)),
-                score=pl.Series(self.predict(rows[scored])),
+                score=pl.Series(self.predict(rows[scored], None if kinds is None else kinds[scored])),
             )
         )
-        return ratings, tuple(self.notes_on(study, rows, items))
+        unknown = 0 if kinds is None else int((kinds[scored] < 0).sum())
+        message = f"{unknown} outputs are of no kind of the calibration and are not shifted"
+        return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", unknown, message)))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
         """Scores (items * systems, columns) of a study, oriented by the directions in the model file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from custodes.combining.trial import Trial
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError
 from custodes.progress import Progress
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.learning.unseen import Moves, Over
 
@@ -36,11 +36,30 @@ def conclusion(low: float) -> str | None:
     return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
 
 
-def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> tuple[dict[str, Any], list[Note]]:
+class WithoutSystems(NamedTuple):
+    """Predictions `predicted` (repeats, methods, folds, items, systems) of all systems on held-out items, by models
+    fitted without the systems of a fold; `fold` (systems,): the fold of each system, -1 if it is not rated.
+    """
+
+    methods: tuple[str, ...]
+    predicted: Floats
+    fold: Ints
+
+
+class Generalisation(NamedTuple):
+    """Columns of the table and notes; `systems`: predictions by models that had not seen a system, if any."""
+
+    columns: dict[str, Any]
+    notes: list[Note]
+    systems: WithoutSystems | None = None
+
+
+def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
     """Gain of all methods on unseen items, and of the methods selected by `unseen` on unseen systems and data sets."""
     terms, others = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not others:
-        return {}, []
+        return Generalisation({}, [])
+    systems: WithoutSystems | None = None
     used = np.asarray((trial.folds[0] >= 0).any(axis=1))
     order = np.array([*(terms.methods.index(method) for method in others), len(terms.methods)])
     rows = [
@@ -62,12 +81,14 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
         message = "not tested on unseen systems and data sets, because fits are slow: {}; use unseen='all'"
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
         if tried:
-            parts = [_systems(trial, tried, rng, progress)]
+            held_out = without_systems(trial, (*tried, BEST), rng, progress)
+            systems = None if isinstance(held_out, str) else held_out
+            parts = [held_out if isinstance(held_out, str) else _systems(trial, tried, held_out)]
             parts += [_groups(column, trial, tried, rng, progress) for column in GROUPS]
             rows += [part for part in parts if not isinstance(part, str)]
             reasons += [("unseen-not-told", 1, part) for part in parts if isinstance(part, str) and part]
     columns = {name: np.concatenate([np.asarray(table[name]) for table in rows]) for name in rows[0]}
-    return columns, noted(*reasons, aspect=aspect_of(trial.of.target))
+    return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), systems)
 
 
 def _rows(
@@ -105,10 +126,10 @@ def _rows(
     }
 
 
-def _systems(
+def without_systems(
     trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
-) -> dict[str, Any] | str:
-    """Comparisons of outputs by models fitted without their item and their system; or the reason why not."""
+) -> WithoutSystems | str:
+    """Predictions of held-out items by models fitted without each system as well; or the reason why not."""
     of = trial.of
     rated = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
@@ -119,22 +140,27 @@ def _systems(
     held = np.full(len(of.design.systems), -1, dtype=np.intp)
     held[rated] = np.arange(n_held) if n_held == len(rated) else grouped_folds(rated, n_folds=n_held, rng=rng)
     model = np.where(of.rated, held, -1)
-    every = (*methods, BEST)
-    predicted = np.full((len(trial.folds), len(every), n_held, *of.human.shape), np.nan)
+    predicted = np.full((len(trial.folds), len(methods), n_held, *of.human.shape), np.nan)
     jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
     parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
     parts = [part._replace(train=part.train & (model != k)) for part, (*_, k) in zip(parts, jobs, strict=True)]
-    fits = fitted(of, trial.terms, every, parts, rng=rng, progress=progress, desc="unseen systems")
+    fits = fitted(of, trial.terms, methods, parts, rng=rng, progress=progress, desc="unseen systems")
     for (repeat, _, k), part, fit in zip(jobs, parts, fits, strict=True):
-        predicted[repeat].reshape(len(every), n_held, -1)[:, k, part.held] = fit.predicted
+        predicted[repeat].reshape(len(methods), n_held, -1)[:, k, part.held] = fit.predicted
+    return WithoutSystems(tuple(method.name for method in methods), predicted, held)
+
+
+def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) -> dict[str, Any]:
+    """Comparisons of outputs by models fitted without their item and their system."""
+    model = np.where(trial.of.rated, held_out.fold, -1)
     return _rows(
         SYSTEMS,
         methods,
-        trial.compared(predicted, model, within=trial.folds, block=trial.folds),
+        trial.compared(held_out.predicted, model, within=trial.folds, block=trial.folds),
         seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         over="systems",
-        n=len(rated),
-        folds=(trial.n_folds, n_held),
+        n=int((held_out.fold >= 0).sum()),
+        folds=(trial.n_folds, held_out.predicted.shape[2]),
         confidence=trial.terms.confidence,
     )
 

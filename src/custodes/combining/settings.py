@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from custodes.arguments import at_least, between, one_of
-from custodes.combining.methods import Method
+from custodes.combining.methods import EVEN_HANDED, Method
 from custodes.combining.task import Task
 from custodes.errors import OptionError
 from custodes.stats.learning.objective import OBJECTIVES, Objective
@@ -29,6 +29,7 @@ class Terms:
     costs: Mapping[str, float] | str | None
     confidence: float
     resamples: int
+    max_partiality: float | None = None
 
     def __post_init__(self) -> None:
         one_of("objective", self.objective, OBJECTIVES)
@@ -39,6 +40,11 @@ class Terms:
                 "one; choose another objective"
             )
         between("confidence", self.confidence, 0, 1)
+        even_handed = EVEN_HANDED in self.methods
+        if self.max_partiality is not None:
+            between("max_partiality", self.max_partiality, 0, 100)
+            if not even_handed:
+                raise OptionError("max_partiality applies to the method even-handed; add it to method")
         for name, least in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least)
@@ -49,6 +55,11 @@ class Terms:
             raise OptionError(
                 "objective='accuracy' compares outputs of an item, and annotators rated one of each; "
                 "choose another objective"
+            )
+        if of.verdicts and EVEN_HANDED in self.methods:
+            raise OptionError(
+                "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems it was "
+                "compared with; choose another method"
             )
         if of.verdicts and self.folds == "system":
             raise OptionError(

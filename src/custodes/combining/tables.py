@@ -142,6 +142,15 @@ def weight_columns(
     }
 
 
+def calibration_columns(of: Task, formula: Formula) -> dict[str, Any]:
+    """Shifts of the kinds of output, if they are calibrated."""
+    if of.kinds is None:
+        return {}
+    position = of.kinds.position[of.rated]
+    n = np.bincount(position[position >= 0], minlength=len(of.kinds.names))
+    return {"kind": list(of.kinds.names), "outputs": n, "shift": formula.shifts}
+
+
 def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
     """Steps of pruning of the saved model, if it was pruned."""
     return {

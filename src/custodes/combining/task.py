@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.combining.kinds import Kinds
 from custodes.data.loading import load_table
 from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
@@ -43,8 +44,8 @@ SAMPLED = "outputs-sampled"
 class Task:
     """Target and predictors: `human` (items, systems) ratings of the target, NaN unless `rated`; the `metrics` that
     predict them, with the `directions` (metrics,) of their raw scores and their `declared` bounds by name. `verdicts`:
-    the human judgments are preferences, and the rating is the proportion of wins minus losses within the item. Rows of
-    the study are already selected.
+    the human judgments are preferences, and the rating is the proportion of wins minus losses within the item. `kinds`
+    of output are calibrated apart. Rows of the study are already selected.
     """
 
     study: Study
@@ -56,6 +57,7 @@ class Task:
     directions: Floats
     declared: Mapping[str, tuple[float, float]]
     notes: tuple[Note, ...]
+    kinds: Kinds | None = None
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -64,6 +66,16 @@ class Task:
     def design(self) -> Design:
         """The items and systems of `human`."""
         return self.metrics.design
+
+    @property
+    def persons(self) -> Floats:
+        """Ratings of the target by each annotator (annotators, items, systems), NaN unless all its aspects are rated;
+        the mean ratings if no annotator rated all.
+        """
+        names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
+        aspects = [self.metrics.aspects.index(name) for name in names]
+        persons = np.asarray(self.metrics.annotators[aspects].mean(axis=0))
+        return persons if np.isfinite(persons).any() else self.human[np.newaxis]
 
     def rows(self, where: NDArray[np.intp]) -> Floats:
         """Scores of some outputs, flat as in `human.ravel()` -> (outputs, metrics)."""
@@ -199,7 +211,8 @@ def sampled(of: Task, rng: np.random.Generator) -> Task:
         f" {len(clusters)} items (or clusters), drawn at random"
     )
     notes = (*of.notes, *noted((SAMPLED, True, message), aspect=aspect_of(of.target)))
-    return replace(of, human=of.human[items], rated=rated, metrics=of.metrics.on(items), notes=notes)
+    kinds = of.kinds and of.kinds._replace(position=of.kinds.position[items])
+    return replace(of, human=of.human[items], rated=rated, metrics=of.metrics.on(items), kinds=kinds, notes=notes)
 
 
 def aspect_of(target: str) -> str:

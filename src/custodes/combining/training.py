@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
+from custodes.combining.methods.method import shifted
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
@@ -27,16 +28,20 @@ def training_data(
 ) -> tuple[Normalisation, TrainingData]:
     """Scales fitted to a training part (items, systems), and the training data of methods; `inner` may be empty."""
     rows = np.flatnonzero((train & of.rated).ravel())
-    x, items = of.rows(rows), rows // len(of.design.systems)
+    x, (items, systems) = of.rows(rows), np.divmod(rows, len(of.design.systems))
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
     data = TrainingData(
         x=scales.apply(x),
         y=of.human.ravel()[rows],
         items=items,
+        systems=systems,
         groups=of.design.units[items],
         by=terms.objective,
         rng=rng,
         inner=inner,
+        max_partiality=terms.max_partiality,
+        kinds=None if of.kinds is None else of.kinds.position.ravel()[rows],
+        n_kinds=0 if of.kinds is None else len(of.kinds.names),
     )
     return scales, data if terms.top is None else data.with_top(terms.top)
 
@@ -83,8 +88,9 @@ def fitted(
         scales, training = training_data(of, terms, part.train, rng, part.inner)
         x = scales.apply(of.rows(part.held))
         seconds, formulas = zip(*map(training.learn, methods), strict=True)
-        used, predicted = zip(*((len(formula.used), formula.predict(x)) for formula in formulas), strict=True)
-        return Fits(np.array(seconds), np.array(used), np.stack(predicted))
+        kinds = None if of.kinds is None else of.kinds.position.ravel()[part.held]
+        predicted = [shifted(formula.predict(x), formula.shifts, kinds) for formula in formulas]
+        return Fits(np.array(seconds), np.array([len(formula.used) for formula in formulas]), np.stack(predicted))
 
     threads = not all(method.fast for method in methods)
     return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)

@@ -220,7 +220,8 @@ def _validated(
         _check_scales(study, combined, rows[of.rated.ravel()])
     scored = np.isfinite(rows).any(axis=1)
     ours = np.full(of.human.size, np.nan)
-    ours[scored] = combined.predict(rows[scored])
+    kinds = combined.kinds(study, items, systems)
+    ours[scored] = combined.predict(rows[scored], None if kinds is None else kinds[scored])
     rivals, reason = _rivals(study, combined, of, by)
     everyone = np.stack([ours.reshape(of.human.shape), *(rival.scores for rival in rivals)])
     human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
@@ -292,11 +293,12 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         else:
             rivals.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
     rows = np.flatnonzero(of.rated.ravel())
-    item = rows // len(of.design.systems)
+    item, system = np.divmod(rows, len(of.design.systems))
     training = TrainingData(
         x=of.rows(rows),
         y=of.human.ravel()[rows],
         items=item,
+        systems=system,
         groups=of.design.units[item],
         by=by,
         rng=np.random.default_rng(0),

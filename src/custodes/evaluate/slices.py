@@ -44,14 +44,19 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
     OptionError
         Without such a column, or with more than `MOST_SLICES` values.
     """
-    attributes = study.attributes
     if column == "system":
         return _slices(outputs["system"], column)
+    return _slices(values_of(study, outputs, column, ("system",)), column)
+
+
+def values_of(
+    study: Study, outputs: pl.DataFrame, column: str, more: tuple[str, ...] = (), *, option: str = "by"
+) -> pl.Series:
+    """Values of a column of items, or of an attribute of outputs; `more`: further columns named in messages."""
+    attributes = study.attributes
     if attributes is not None and column in _names(attributes):
-        return _slices(
-            outputs.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column], column
-        )
-    return _slices(_of_items(study, outputs["item"], column, ("system",)), column)
+        return outputs.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
+    return _of_items(study, outputs["item"], column, more, option=option)
 
 
 def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tuple[str, ...], Ints]:
@@ -82,7 +87,9 @@ def _names(attributes: pl.DataFrame) -> list[str]:
     return [name for name in attributes.columns if name not in KEY]
 
 
-def _of_items(study: Study, items: pl.Series, column: str, more: tuple[str, ...] = ()) -> pl.Series:
+def _of_items(
+    study: Study, items: pl.Series, column: str, more: tuple[str, ...] = (), *, option: str = "by"
+) -> pl.Series:
     frame = study.items.frame
     facts = [name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()]
     if column in facts:
@@ -90,28 +97,49 @@ def _of_items(study: Study, items: pl.Series, column: str, more: tuple[str, ...]
     attributes = [] if study.attributes is None else _names(study.attributes)
     allowed = [*more, *attributes, *facts]
     there = f"columns: {listed(allowed)}" if allowed else "the study has none"
-    hint = f"; read another column of the file with --column group={column}, and name it with by='group'"
+    hint = f"; read another column of the file with --column group={column}, and name it with {option}='group'"
     raise OptionError(
-        f"by={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
+        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
     )
 
 
 def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
-    if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_STEPS:
+    edges = quartiles(values)
+    names = slice_names(values, edges, column)
+    return names, slice_positions(values, edges, names)
+
+
+def quartiles(values: pl.Series) -> tuple[float, ...]:
+    """Edges between slices of numbers with many values; none for text and for few values."""
+    if not values.dtype.is_numeric() or values.drop_nulls().n_unique() <= MOST_STEPS:
+        return ()
+    numbers = values.cast(pl.Float64)
+    quantiles = (numbers.quantile(q / QUARTERS) for q in range(1, QUARTERS))
+    return tuple(sorted({float(quantile or 0.0) for quantile in quantiles}))
+
+
+def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, option: str = "by") -> tuple[str, ...]:
+    """Names of the slices: ranges between edges, or the values."""
+    if edges:
+        bounds = [f"{edge:g}" for edge in edges]
+        return (f"<= {bounds[0]}", *(f"{low} to {high}" for low, high in pairwise(bounds)), f"> {bounds[-1]}")
+    names = values.cast(pl.String).drop_nulls().unique().sort().to_list()
+    if len(names) > MOST_SLICES:
+        raise OptionError(
+            f"{option}={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed"
+        )
+    return tuple(names)
+
+
+def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[str]) -> Ints:
+    """Position of the slice of each value; -1 for an empty one, and for one without a slice."""
+    if edges:
         numbers = values.cast(pl.Float64)
-        quantiles = (numbers.quantile(q / QUARTERS) for q in range(1, QUARTERS))
-        edges = sorted({float(quantile or 0.0) for quantile in quantiles})
         position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
         position[numbers.is_null().to_numpy()] = -1
-        bounds = ["", *(f"{edge:g}" for edge in edges), ""]
-        between = [f"{low} to {high}" for low, high in pairwise(bounds[1:-1])]
-        return (f"<= {bounds[1]}", *between, f"> {bounds[-2]}"), position
-    texts = values.cast(pl.String)
-    names = texts.drop_nulls().unique().sort().to_list()
-    if len(names) > MOST_SLICES:
-        raise OptionError(f"by={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed")
-    places = texts.replace_strict({name: k for k, name in enumerate(names)}, default=-1, return_dtype=pl.Int64)
-    return tuple(names), places.to_numpy().astype(np.intp)
+        return position
+    places = {name: k for k, name in enumerate(names)}
+    return values.cast(pl.String).replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy().astype(np.intp)
 
 
 def slice_table(rater: str, doc: str, statistics: str) -> Any:

@@ -38,6 +38,7 @@ from custodes.plots.ranking import ranking_graphs
 from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
+from custodes.plots.trade_off import trade_off_curve
 
 __all__ = [
     "COLUMN_WIDTH",
@@ -84,5 +85,6 @@ __all__ = [
     "reliability_curve",
     "roc_curve",
     "save",
+    "trade_off_curve",
     "win_rate_map",
 ]

@@ -19,7 +19,8 @@ def training(seed: int = 0, *, items: int = 20, systems: int = 4, p: int = 5, by
     y = 2 * x[:, 0] + x[:, min(1, p - 1)] + 0.3 * rng.normal(size=n)
     x[rng.random(x.shape) < 0.1] = np.nan
     item = np.repeat(np.arange(items), systems)
-    return TrainingData(x=x, y=y, items=item, groups=item // 2, by=by, rng=np.random.default_rng(seed))
+    system, rng = np.tile(np.arange(systems), items), np.random.default_rng(seed)
+    return TrainingData(x=x, y=y, items=item, systems=system, groups=item // 2, by=by, rng=rng)
 
 
 def fill(of: TrainingData) -> np.ndarray:

@@ -8,6 +8,7 @@ from custodes.registry import members
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
 from custodes.combining.methods.trees import XGBOOST, BLEND, HALF_BLEND, XGBOOST_PRUNED
 from custodes.combining.methods.gaussian_process import GP
+from custodes.combining.methods.even_handed import EVEN_HANDED
 
 _LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
@@ -20,4 +21,4 @@ DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
 FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
 """Methods of the report, whose fits take milliseconds."""
 
-__all__ = ["BEST", "DEFAULT", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]
+__all__ = ["BEST", "DEFAULT", "EVEN_HANDED", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]

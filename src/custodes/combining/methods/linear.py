@@ -24,7 +24,12 @@ def equal(training: TrainingData) -> Formula:
 
 def linear(training: TrainingData) -> Formula:
     """Ridge regression on the human ratings, or on their ranks (see `TrainingData.target`)."""
-    by, weights, intercept = ridge.ridge(training.x, training.target, groups=training.groups)
+    return on_bounds(training, ridge.ridge(training.x, training.target, groups=training.groups))
+
+
+def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
+    """The formula of a regression for the target, whose limits become bounds of the metrics."""
+    by, weights, intercept = line
     # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
     width = np.where(high > low, high - low, 1.0)

@@ -11,10 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, Ints, read_only
 from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
+from custodes.stats.learning.even_handed import even_handed
 from custodes.stats.learning.objective import RANK_CORRELATIONS, Objective, objective
+from custodes.stats.learning.ridge import Linear
 from custodes.stats.ranks import mid_ranks
 
 
@@ -23,7 +25,8 @@ class Formula:
     """A fitted formula. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again; the
     prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) for missing scores) plus
     `share` times that of `trees`, in which each metric has an `importance` (metrics,). `pruned`: the steps of pruning;
-    `chosen`: the method selected by `auto`.
+    `chosen`: the method selected by `auto`; `strength`: that of the penalty selected by `even-handed`;
+    `shifts` (kinds,): added to the prediction of each kind of output.
     """
 
     weights: Floats
@@ -36,6 +39,8 @@ class Formula:
     share: float = 0.0
     pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
+    strength: float = 0.0
+    shifts: Floats | float = 0.0
 
     @property
     def used(self) -> NDArray[np.intp]:
@@ -52,6 +57,13 @@ class Formula:
         return np.asarray(line + self.share * self.trees.predict(scaled))
 
 
+def shifted(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
+    """Predictions (rows,) plus the shift of the kind of each output (rows,), -1 if unknown."""
+    if kinds is None:
+        return predicted
+    return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
+
+
 def weighted_sum(x: Floats, weights: Floats) -> Floats:
     """Sum of x (rows, metrics) times weights (metrics,), independent of the other rows."""
     used = np.flatnonzero(weights)
@@ -65,32 +77,40 @@ def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
     return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
 
 
+SHRINKAGE = 10
+"""Number of outputs without residual that are added to each kind."""
+
 INNER = 5
 """Number of folds within a training part, for choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items` and `groups`
-    (rows,) the item and the cluster of each output; `by` the objective; `inner` scores of methods on held-out folds of
-    this part, by name (folds,), if known.
+    """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items`, `systems`
+    and `groups` (rows,) the item, the system and the cluster of each output; `by` the objective; `inner` scores of
+    methods on held-out folds of this part, by name (folds,), if known; `max_partiality` the largest partiality allowed
+    for `even-handed`; `kinds` (rows,) the kind of each output, one of `n_kinds`, -1 if unknown.
     """
 
     x: Floats
     y: Floats
     items: NDArray[np.int64]
+    systems: NDArray[np.int64]
     groups: NDArray[np.int64]
     by: Objective
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
+    max_partiality: float | None = None
+    kinds: Ints | None = None
+    n_kinds: int = 0
 
     def __post_init__(self) -> None:
         read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """The training data of some rows."""
-        x, y, items, groups = (values[rows] for values in (self.x, self.y, self.items, self.groups))
-        return replace(self, x=x, y=y, items=items, groups=groups, inner={})
+        names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
+        return replace(self, **{name: getattr(self, name)[rows] for name in names}, inner={})
 
     def resampled(self, rng: np.random.Generator) -> TrainingData:
         """Bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
@@ -138,6 +158,11 @@ class TrainingData:
         return (self.target - mean) / spread, mean, spread
 
     @cached_property
+    def even_handed(self) -> list[Linear]:
+        """Ridge regressions for `target` with each of `STRENGTHS` of a penalty on partiality."""
+        return even_handed(self.x, self.target, items=self.items, systems=self.systems, groups=self.groups)
+
+    @cached_property
     def _learnt(self) -> dict[str, tuple[float, Formula]]:
         return {}
 
@@ -153,8 +178,18 @@ class TrainingData:
         if method.name not in self._learnt:
             start = time.perf_counter()
             formula = method.fit(self)
+            if self.kinds is not None:
+                formula = replace(formula, shifts=self.shifts(formula))
             self._learnt[method.name] = time.perf_counter() - start, formula
         return self._learnt[method.name]
+
+    def shifts(self, formula: Formula) -> Floats:
+        """Mean residual of each kind of output (n_kinds,), shrunk by `SHRINKAGE` outputs without residual."""
+        assert self.kinds is not None
+        inside = self.kinds >= 0
+        residual = (self.y - formula.predict(self.x))[inside]
+        n = np.bincount(self.kinds[inside], minlength=self.n_kinds)
+        return np.asarray(np.bincount(self.kinds[inside], residual, minlength=self.n_kinds) / (n + SHRINKAGE))
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Folds (rows,) of whole clusters, for choices within this part."""

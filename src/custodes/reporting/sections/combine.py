@@ -45,6 +45,9 @@ def _build(context: Context) -> Mapping[str, Any]:
     favour = [
         column for column in context.declared("combine.favoritism").columns if column.name.startswith("mean_abs_favi")
     ]
+    partial = [
+        column for column in context.declared("combine.partiality").columns if column.name == "largest_partiality"
+    ]
     lead = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_of(result)].label,
@@ -59,6 +62,7 @@ def _build(context: Context) -> Mapping[str, Any]:
                 lead,
                 *intervals[1:],
                 *favour,
+                *partial,
             ],
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
@@ -133,7 +137,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
-    """The rows of `comparison`, best first, with the difference from the single metric, and the favoritism of each."""
+    """The rows of `comparison`, best first, with the difference from the single metric, favoritism and partiality."""
     lead = result.comparison.select("target", "method").unique(maintain_order=True)
     leads = [_lead(result, *row) for row in lead.iter_rows()]
     ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
@@ -145,6 +149,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     return (
         result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
+        .join(result.partiality, on=["target", "method"], how="left", maintain_order="left")
         .with_columns(what=pl.col("method").replace({name: method.label for name, method in METHODS.items()}))
         .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )

@@ -192,23 +192,54 @@ def ridges(
     >>> [len(linear.weights) for linear in linears]
     [1, 2]
     """
-    require((penalties > 0).all(), "penalties must be above 0")
-    columns, fold = np.ascontiguousarray(x.T), inner_folds(groups)
-    penalties = np.sort(penalties)[::-1]
-    parts = []
-    if len(penalties) > 1 and fold.any():
-        for train, held in splits(fold):
-            part = _Part.of(np.compress(train, columns, axis=1), y[train])
-            held_columns = standardised(np.compress(held, columns, axis=1).T, part.scaling).T
-            parts.append((part, held_columns, y[held] - part.mean))
-    elif len(penalties) > 1:
-        penalties = np.array([PENALTY])
+    columns = np.ascontiguousarray(x.T)
+    chosen = _selected(columns, y, subsets, groups, penalties)
     whole, linears = _Part.of(columns, y), []
-    for subset in subsets:
-        chosen = _chosen(parts, subset, penalties) if parts else penalties
+    for subset, penalty in zip(subsets, chosen, strict=True):
         by = Scaling(*(limit[subset] for limit in whole.scaling))
-        linears.append(Linear(by, whole.weights(subset, chosen)[:, 0], whole.mean))
+        linears.append(Linear(by, whole.weights(subset, penalty)[:, 0], whole.mean))
     return linears
+
+
+def ridge_path(
+    x: Floats,
+    y: Floats,
+    quadratic: Floats,
+    *,
+    strengths: Sequence[float],
+    groups: NDArray[Any],
+    penalties: Floats = PENALTIES,
+) -> list[Linear]:
+    """Fit `ridge` with a further penalty: strength * w' Q w, for weights w of the standardised columns.
+
+    Parameters
+    ----------
+    x, y, groups, penalties
+        As in `ridge`; the ridge penalty is that of strength 0.
+    quadratic
+        Q (p, p), positive semidefinite.
+    strengths
+        Multipliers of the further penalty, at least 0.
+
+    Returns
+    -------
+    :
+        A prediction for each strength.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 4.0], [3.0, 3.0]])
+    >>> free, bound = ridge_path(x, x[:, 0], np.diag([1.0, 0.0]), strengths=(0.0, 1e9), groups=np.arange(4))
+    >>> free.weights.round(1).tolist(), bound.weights.round(1).tolist()
+    ([1.1, 0.0], [0.0, 0.3])
+    """
+    columns = np.ascontiguousarray(x.T)
+    (penalty,) = _selected(columns, y, [slice(None)], groups, penalties)
+    whole = _Part.of(columns, y)
+    gram, along = (products / len(y) for products in whole.products)
+    ridged = gram + penalty * np.eye(len(gram))
+    weights = [np.asarray(np.linalg.solve(ridged + strength * quadratic, along)) for strength in strengths]
+    return [Linear(whole.scaling, weight, whole.mean) for weight in weights]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -266,6 +297,24 @@ class _Part:
         damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
         weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
         return np.asarray(z @ weights if wide else weights)
+
+
+def _selected(
+    columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
+) -> list[Floats]:
+    """The penalty (1,) of each range of the columns (p, rows), by cross-validation."""
+    require((penalties > 0).all(), "penalties must be above 0")
+    penalties, fold = np.sort(penalties)[::-1], inner_folds(groups)
+    if len(penalties) > 1 and not fold.any():
+        penalties = np.array([PENALTY])
+    if len(penalties) == 1:
+        return [penalties] * len(subsets)
+    parts = []
+    for train, held in splits(fold):
+        part = _Part.of(np.compress(train, columns, axis=1), y[train])
+        held_columns = standardised(np.compress(held, columns, axis=1).T, part.scaling).T
+        parts.append((part, held_columns, y[held] - part.mean))
+    return [_chosen(parts, subset, penalties) for subset in subsets]
 
 
 def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:

@@ -1,0 +1,94 @@
+"""Kinds of output whose level is calibrated: values of a column of items, or quartiles of a metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from custodes.data.panel import Panel
+from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.evaluate.design import Design
+from custodes.evaluate.slices import quartiles, slice_names, slice_positions, values_of
+from custodes.stats.arrays import Bools, Floats, Ints
+
+OPTION = "calibrate_by"
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shift of the predictions of each kind of output: `names` are values of a `column`, or ranges between `edges`."""
+
+    column: str
+    edges: tuple[float, ...]
+    names: tuple[str, ...]
+    shifts: tuple[float, ...]
+
+    def is_valid(self) -> bool:
+        """Whether every kind has a finite shift, and edges are finite and increase."""
+        edges = list(self.edges)
+        return (
+            len(self.names) == len(self.shifts) == len(set(self.names))
+            and (not edges or len(self.names) == len(edges) + 1)
+            and all(map(math.isfinite, (*edges, *self.shifts)))
+            and edges == sorted(set(edges))
+        )
+
+    def positions(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints:
+        """The kind of each output of a study (items * systems,), -1 if it is unknown."""
+        return slice_positions(_values(study, items, systems, self.column), self.edges, self.names)
+
+
+class Kinds(NamedTuple):
+    """Kinds of output by a `column`; `position` (items, systems) of the kind of each output, -1 if it is unknown."""
+
+    column: str
+    edges: tuple[float, ...]
+    names: tuple[str, ...]
+    position: Ints
+
+    def calibration(self, shifts: Floats) -> Calibration:
+        """The kinds with their shifts, for the model file."""
+        return Calibration(column=self.column, edges=self.edges, names=self.names, shifts=tuple(shifts.tolist()))
+
+
+def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
+    """Kinds of the outputs of a design; quartiles are those of the `rated` ones (items, systems).
+
+    Raises `OptionError` for an unknown column, too many kinds, and kinds that tell the system of an output.
+    """
+    values = _values(study, design.items, design.systems, column)
+    of_rated = values.filter(pl.Series(rated.ravel()))
+    edges = quartiles(of_rated)
+    names = slice_names(of_rated, edges, column, option=OPTION)
+    position = slice_positions(values, edges, names).reshape(rated.shape)
+    if len(names) < 2:
+        raise OptionError(f"{OPTION}={column!r}: the rated outputs have {len(names)} kind; at least two are needed")
+    present = [np.unique(kinds[used]) for kinds, used in zip(position.T, rated.T, strict=True)]
+    if all(len(kinds) <= 1 for kinds in present):
+        raise OptionError(
+            f"{OPTION}={column!r}: all outputs of a system are of one kind, so a calibration would learn systems; "
+            "choose a column that varies within systems"
+        )
+    return Kinds(column, edges, names, position)
+
+
+def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: str) -> pl.Series:
+    """Values of a column of items, an attribute of outputs or a metric, for all outputs (items * systems,)."""
+    if column == "system":
+        raise OptionError(f"{OPTION}='system': a calibration by system would favour systems; allowed: kinds of output")
+    if column in study.metrics:
+        aspects = study.ratings.frame.filter(pl.col("rater") == column)["aspect"].unique()
+        if len(aspects) == 1:
+            panel = Panel.from_study(study, raters=[column], aspect=aspects[0], items=items, systems=systems)
+            return pl.Series(study.raters.direction[column] * panel.values.ravel()).fill_nan(None)
+        raise OptionError(f"{OPTION}={column!r}: the metric rates {len(aspects)} aspects; name a column of items")
+    outputs = pl.DataFrame(
+        {"item": [item for item in items for _ in systems], "system": list(systems) * len(items)},
+        schema={"item": pl.String, "system": pl.String},
+    )
+    return values_of(study, outputs, column, study.metrics, option=OPTION)

@@ -1,0 +1,82 @@
+"""Ridge regression with a penalty on partiality: the combination for a bound, and those of fixed strengths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from custodes.combining.methods.linear import on_bounds
+from custodes.combining.methods.method import Formula, Method, TrainingData
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.even_handed import STRENGTHS
+from custodes.stats.learning.folds import splits
+from custodes.stats.partiality.largest import largest, rate_partiality
+from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.ratios import mean_of_defined
+
+TOLERATED = 0.01
+"""Loss of the objective that is accepted for less partiality if no bound is given."""
+
+_CONFIDENCE = 0.95
+
+
+def of_strength(step: int, training: TrainingData) -> Formula:
+    """The regression with a fixed strength of the penalty, by its position in `STRENGTHS`."""
+    formula = on_bounds(training, training.even_handed[step])
+    # The penalty shrinks predictions.
+    return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula
+
+
+def even_handed(training: TrainingData) -> Formula:
+    """The regression with the least strength whose largest partiality in inner folds is within the bound, else with the
+    least partiality. Without a bound: with the least partiality among those that lose at most `TOLERATED`."""
+    fold = training.inner_folds()
+    predicted = np.full((len(STRENGTHS), len(training.y)), np.nan)
+    for train, held in splits(fold):
+        part = training.part(train)
+        for step in range(len(STRENGTHS)):
+            predicted[step, held] = of_strength(step, part).predict(training.x[held])
+    partiality = np.nan_to_num(_largest_partiality(training, predicted), nan=np.inf)
+    if training.max_partiality is None:
+        score = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predicted])
+        partiality[score < score[0] - TOLERATED] = np.inf
+    elif (partiality <= training.max_partiality).any():
+        partiality = np.where(partiality <= training.max_partiality, 0.0, np.inf)
+    return of_strength(int(np.argmin(partiality)), training)
+
+
+def _largest_partiality(training: TrainingData, predicted: Floats) -> Floats:
+    """The largest partiality (k,) of predictions (k, rows), in points of win rate; NaN if it is undefined."""
+    item, system = (np.unique(labels, return_inverse=True)[1] for labels in (training.items, training.systems))
+    grids = np.full((1 + len(predicted), item.max() + 1, system.max() + 1), np.nan)
+    grids[:, item, system] = np.concatenate([training.y[np.newaxis], predicted])
+    units = np.zeros(len(grids[0]), dtype=np.intp)
+    units[item] = np.unique(training.groups, return_inverse=True)[1]
+    people = ScoredPeople(grids[:1], units=units)
+    placements = [people.placement(values) for values in grids[1:]]
+    return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE)).size
+
+
+STEPS = tuple(
+    Method(
+        name=f"strength {strength:g}",
+        label=f"penalty {strength:g}",
+        doc="`even-handed` with a fixed penalty",
+        family="weights",
+        fit=partial(of_strength, step),
+        fast=True,
+    )
+    for step, strength in enumerate(STRENGTHS)
+)
+"""The regressions whose agreement and partiality are traced."""
+
+EVEN_HANDED = Method(
+    name="even-handed",
+    label="ridge with a penalty on partiality",
+    doc="`ridge` with a further penalty · Σ (mean of a system's predictions − line over the human means)², chosen in "
+    "inner folds for `max_partiality`, or for the least partiality that loses at most .01 of the objective (*ours*)",
+    family="weights",
+    fit=even_handed,
+)

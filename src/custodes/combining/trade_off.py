@@ -1,0 +1,125 @@
+"""Partiality of combined metrics, and the agreement that less of it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from custodes.answers.tables import with_interval
+from custodes.combining.generalisation import WithoutSystems, without_systems
+from custodes.combining.methods.even_handed import STEPS
+from custodes.combining.task import Task, aspect_of
+from custodes.combining.trial import Trial, tried
+from custodes.data.notes import Note, noted
+from custodes.progress import Progress
+from custodes.stats.arrays import Floats
+from custodes.stats.intervals import CORRELATION
+from custodes.stats.learning.even_handed import STRENGTHS
+from custodes.stats.partiality.largest import largest, rate_partiality
+from custodes.stats.partiality.scores import ScoredPeople
+
+SEEN, UNSEEN = "", "unseen_"
+"""Prefixes of columns: partiality to systems of the training part, and to systems left out of it."""
+
+
+def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str, Any]:
+    """The largest partiality of each method on held-out items of the first repeat; no rows where it is undefined."""
+    of = trial.of
+    if of.verdicts or trial.terms.folds == "system" or not (of.rated.sum(axis=1) > 1).any():
+        return {}
+    n = len(trial.methods)
+    rates = np.full((2, 3, n, len(of.design.systems)), np.nan)
+    rates[0] = _rates(of, trial.predicted[0], trial.terms.confidence)
+    if unseen is not None:
+        rates_unseen = _unseen_rates(of, unseen, trial.terms.confidence)
+        for k, name in enumerate(trial.methods):
+            if name in unseen.methods:
+                rates[1, :, k] = rates_unseen[:, unseen.methods.index(name)]
+    if np.isnan(rates).all():
+        return {}
+    return {"method": trial.methods} | _columns(of, rates)
+
+
+def trade_off_columns(
+    trial: Trial, strength: float, rng: np.random.Generator, progress: Progress
+) -> tuple[dict[str, Any], list[Note]]:
+    """Agreement and largest partiality of each strength of the penalty, and notes; `strength` is that of the model of
+    all data."""
+    if trial.terms.folds == "system":
+        return {}, []
+    terms = replace(trial.terms, methods=STEPS, max_partiality=None)
+    others = rng.spawn(1)[0]
+    steps = tried(trial.of, terms, deepcopy(rng), progress)
+    unseen = None
+    if terms.folds == "item" and terms.unseen != "none":
+        held_out = without_systems(steps, STEPS, others, progress)
+        unseen = None if isinstance(held_out, str) else held_out
+    partiality = partiality_columns(steps, unseen)
+    if not partiality:
+        return {}, _notes(trial, np.nan)
+    all_steps = np.arange(len(STEPS))
+    loss = steps.moves.minus(np.zeros_like(all_steps), all_steps)
+    low, high = loss.interval("units", confidence=terms.confidence, folds=(steps.n_folds, 0))
+    del partiality["method"]
+    chosen = STRENGTHS.index(strength)
+    columns = {
+        "penalty": STRENGTHS,
+        "chosen": np.arange(len(STRENGTHS)) == chosen,
+        **with_interval("score", steps.scores(), terms.confidence, clusters=steps.n_clusters, bounds=CORRELATION),
+        "loss": loss.value,
+        "loss_low": low,
+        "loss_high": high,
+        **partiality,
+    }
+    return columns, _notes(trial, float(partiality["largest_partiality"][chosen]))
+
+
+def _notes(trial: Trial, size: float) -> list[Note]:
+    """Notes on the largest partiality of `even-handed`, NaN if it is undefined."""
+    bound = trial.terms.max_partiality
+    return noted(
+        (
+            "no-partiality",
+            np.isnan(size),
+            "partiality is undefined (it needs five systems with ten rated items), so even-handed is ridge",
+        ),
+        (
+            "bound-not-satisfied",
+            bound is not None and size > bound,
+            f"the largest partiality of even-handed on held-out items is {size:.1f} points, above "
+            f"max_partiality={bound}",
+        ),
+        aspect=aspect_of(trial.of.target),
+    )
+
+
+def _rates(of: Task, predicted: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
+    """Partiality (3, m, systems) of predictions (m, items, systems), as in `rate_partiality`."""
+    people = ScoredPeople(of.persons, units=of.design.units)
+    placements = [people.placement(values) for values in predicted]
+    return rate_partiality(placements, confidence=confidence, systems=systems)
+
+
+def _unseen_rates(of: Task, unseen: WithoutSystems, confidence: float) -> Floats:
+    """Partiality (3, methods, systems) to each system of the models fitted without it."""
+    rates = np.full((3, len(unseen.methods), len(unseen.fold)), np.nan)
+    for k in range(int(unseen.fold.max()) + 1):
+        systems = np.flatnonzero(unseen.fold == k)
+        rates[..., systems] = _rates(of, unseen.predicted[0, :, k], confidence, systems.tolist())[..., systems]
+    return rates
+
+
+def _columns(of: Task, rates: Floats) -> dict[str, Any]:
+    """Columns of rates (2, 3, rows, systems) for seen and for unseen systems."""
+    labels = np.array([*of.design.systems, ""], dtype=object)  # the last one for the position -1
+    columns: dict[str, Any] = {}
+    for prefix, values in zip((SEEN, UNSEEN), rates, strict=True):
+        size, low, high, system = largest(100 * values)
+        ends = zip(("", "_low", "_high"), (size, low, high), strict=True)
+        columns |= {f"{prefix}largest_partiality{end}": bound for end, bound in ends}
+        columns[f"{prefix}system"] = labels[system].tolist()
+    return columns

@@ -1,0 +1,101 @@
+"""Figure of the trade-off between agreement and partiality of a combined metric."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
+from custodes.combining.combine import Combine
+from custodes.errors import InputError
+from custodes.plots.choice import of_aspect, titled
+from custodes.plots.combine import axis_of, objective_of
+
+SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
+
+
+def trade_off_curve(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Held-out agreement by largest partiality, along the strengths of the penalty on partiality.
+
+    Large points: the strength chosen on all data. Whiskers: interval of the agreement; those of partiality are in the
+    tooltip and in `Combine.trade_off`.
+
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine` with the method `even-handed`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Without the method `even-handed`.
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> trade_off_curve(result)
+    Traceback (most recent call last):
+    custodes.errors.InputError: trade_off_curve: no trade-off; add the method even-handed
+    """
+    if result.trade_off.is_empty():
+        raise InputError("trade_off_curve: no trade-off; add the method even-handed")
+    rows, target = of_aspect(result.trade_off, target, who="trade_off_curve", by="target")
+    chart = trade_off(theme.inline(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Agreement by largest partiality", target))
+
+
+def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows target, penalty, chosen, score with bounds, seen, partiality with bounds, system: a row for each penalty
+    and kind of systems with a partiality."""
+    first = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
+    parts = []
+    for seen, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
+        ends = {f"partiality{end}": f"{prefix}largest_partiality{end}" for end in ("", "_low", "_high")}
+        parts.append(table.select(*first, pl.lit(seen).alias("seen"), **ends, system=f"{prefix}system"))
+    return pl.concat(parts).drop_nulls("partiality")
+
+
+def trade_off(data: Any, *, objective: str) -> Any:
+    """Rows of `trade_off_rows` of one target."""
+    x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    colour = alt.Color("seen:N", title=None, scale=alt.Scale(domain=[SEEN, UNSEEN], range=[theme.BLUE, theme.ORANGE]))
+    numbers = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
+    tooltip = [
+        alt.Tooltip("penalty:Q", format="~g"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f" if "score" in name else ".1f") for name in numbers),
+        alt.Tooltip("system:N"),
+    ]
+    base = alt.Chart(data)
+    return alt.layer(
+        base.mark_line(opacity=0.6).encode(x=x, y=y("score:Q"), color=colour, order="penalty:Q"),
+        base.transform_filter("isValid(datum.score_low)")
+        .mark_rule(**theme.WHISKER)
+        .encode(x=x, y=y("score_low:Q"), y2="score_high:Q", color=colour),
+        base.mark_point(filled=True, opacity=1).encode(
+            x=x,
+            y=y("score:Q"),
+            color=colour,
+            size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
+            tooltip=tooltip,
+        ),
+    ).properties(height=240)

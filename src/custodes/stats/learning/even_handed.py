@@ -1,0 +1,83 @@
+"""Ridge regression with a penalty on what the predictions of each system have beyond its quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.ridge import Linear, ridge_path, scaling, standardised
+from custodes.stats.partiality.human_effects import two_way
+from custodes.stats.partiality.placement import by_unit
+
+STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+"""Strengths of the penalty; 0 is ridge regression."""
+
+
+def even_handed(
+    x: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints, strengths: Sequence[float] = STRENGTHS
+) -> list[Linear]:
+    """Fit ridge regressions with increasing penalties on the residuals of systems.
+
+    The residual of a system is its mean prediction minus the line of the mean predictions over the mean targets of all
+    systems, each adjusted for items. The penalty is strength * sum of squared residuals, weighted by outputs, less its
+    expectation from sampling error: noise of system means is no favoritism. A metric that favours a system loses
+    weight, or is balanced by another one; systems are not inputs of the prediction.
+
+    Parameters
+    ----------
+    x
+        Values (rows, p), NaN = missing.
+    y
+        Target (rows,).
+    items, systems
+        Item and system of each row (rows,), at most one row of each pair.
+    groups
+        Cluster of items of each row (rows,): its items stay together in inner folds and in sampling errors.
+    strengths
+        Multipliers of the penalty, at least 0.
+
+    Returns
+    -------
+    :
+        A prediction for each strength.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> quality = np.linspace(-1, 1, 6) + rng.normal(size=(80, 6))
+    >>> favoured, noisy = quality + np.array([0, 0, 2, 0, 0, 0]), quality + rng.normal(size=(80, 6))
+    >>> x = np.stack([favoured.ravel(), noisy.ravel()], axis=1)
+    >>> item, system = np.divmod(np.arange(480), 6)
+    >>> models = even_handed(x, quality.ravel(), items=item, systems=system, groups=item, strengths=(0.0, 10.0))
+    >>> [bool(model.weights[0] > model.weights[1]) for model in models]
+    [True, False]
+    """
+    quadratic = residual_products(standardised(x, scaling(x)), y, items=items, systems=systems, groups=groups)
+    return ridge_path(x, y, quadratic, strengths=strengths, groups=groups)
+
+
+def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
+    """Products (p, p) of the residuals of systems of each pair of columns z (rows, p) around the lines of system means
+    over those of y (rows,), weighted by outputs, less their sampling covariance; negative eigenvalues are set to 0."""
+    item, row = np.unique(items, return_index=True, return_inverse=True)[1:]
+    system = np.unique(systems, return_inverse=True)[1]
+    unit = np.unique(groups[item], return_inverse=True)[1]
+    shape = (len(item), int(system.max()) + 1)
+    mask, grid = np.zeros(shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *shape))
+    mask[row, system] = True
+    grid[:, row, system] = np.column_stack([z, y - y.mean()]).T
+    effects, _, influence = two_way(grid, mask)
+    share = mask.sum(axis=0) / len(y)
+    influence = np.stack([by_unit(of_column, unit) for of_column in influence])
+    effects, influence = (values - (values @ share)[..., np.newaxis] for values in (effects, influence))
+    columns, quality = effects[:-1], effects[-1]
+    variance = float(quality**2 @ share)
+    slope = columns @ (share * quality) / variance if variance > 0 else np.zeros(len(columns))
+    residual = (columns - slope[:, np.newaxis] * quality) * np.sqrt(share)
+    error = ((influence[:-1] - slope[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(share)).reshape(
+        len(columns), -1
+    )
+    value, axes = np.linalg.eigh(residual @ residual.T - error @ error.T)
+    return np.asarray((axes * np.maximum(value, 0.0)) @ axes.T)

@@ -1,0 +1,86 @@
+"""The largest partiality of a metric to any system, with a simultaneous interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.partiality.partiality import partiality, win_rate_without
+from custodes.stats.partiality.placement import Placement
+
+
+class Largest(NamedTuple):
+    """The largest absolute partiality of each metric (metrics,), with its interval, and the position of the system it
+    concerns; NaN and -1 if it is undefined for every system."""
+
+    size: Floats
+    low: Floats
+    high: Floats
+    system: Ints
+
+
+def rate_partiality(
+    placements: Sequence[Placement], *, confidence: float, systems: Sequence[int] | None = None
+) -> Floats:
+    """Partiality of every metric to every system as a part of the system's win rate.
+
+    Parameters
+    ----------
+    placements
+        One for each metric.
+    confidence
+        Level at which all intervals of a metric hold at once (Bonferroni, over all systems of the placements).
+    systems
+        Positions of the systems to test (default: all).
+
+    Returns
+    -------
+    :
+        Estimates and bounds (3, metrics, systems), from -1 to 1; NaN if not tested.
+
+    Examples
+    --------
+    >>> from custodes.stats.partiality.scores import ScoredPeople
+    >>> rng = np.random.default_rng(0)
+    >>> quality = np.linspace(-1, 1, 8) + rng.normal(size=(100, 8))
+    >>> persons = quality + rng.normal(size=(3, 100, 8))
+    >>> metric = quality + rng.normal(size=(100, 8)) + np.array([0, 0, 0, 1, 0, 0, 0, 0])
+    >>> placement = ScoredPeople(persons, units=np.arange(100)).placement(metric)
+    >>> rates = rate_partiality([placement], confidence=0.95)
+    >>> largest(rates).system.tolist(), largest(rates).size.round(2).tolist()
+    ([3], [0.18])
+    """
+    rates = [_rates(placement, confidence, systems) for placement in placements]
+    return np.stack(rates, axis=1)
+
+
+def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
+    """Estimates and bounds (3, systems) of one metric, which do not depend on other metrics."""
+    level = 1 - (1 - confidence) / len(placement.human)
+    result = partiality([placement], alpha=1 - confidence, confidence=level, systems=systems)
+    shifts = (result.shift[0], result.low[0], result.high[0])
+    rates = np.stack([win_rate_without(placement, shift)[0] for shift in shifts])
+    return np.where(np.isfinite(result.shift[0]), rates, np.nan)
+
+
+def largest(rates: Floats) -> Largest:
+    """The largest of the absolute partialities (3, metrics, systems), as from `rate_partiality`.
+
+    The interval holds all values that the largest absolute partiality may have while every interval holds.
+
+    Examples
+    --------
+    >>> rates = np.array([[[0.1, -0.2]], [[0.05, -0.3]], [[0.4, -0.1]]])
+    >>> [values.tolist() for values in largest(rates)]
+    [[0.2], [0.1], [0.4], [1]]
+    """
+    size = np.nan_to_num(np.abs(rates[0]), nan=-1.0)
+    defined = size.max(axis=-1) >= 0
+    least = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
+    low = np.nan_to_num(least).max(axis=-1)
+    high = np.nan_to_num(np.abs(rates[1:])).max(axis=(0, -1))
+    top, low, high = (np.where(defined, values, np.nan) for values in (size.max(axis=-1), low, high))
+    return Largest(top, low, high, np.where(defined, size.argmax(axis=-1), -1))
