@@ -6,6 +6,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
+from custodes.errors import OptionError
 from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, told_of
 from custodes.plots.choice import chosen, titled
 
@@ -45,7 +46,7 @@ def gate_rules(
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        For an unknown aspect, and for a result with a ledger.
 
     Examples
     --------
@@ -54,6 +55,8 @@ def gate_rules(
     >>> gate_rules(result).to_dict()["title"]
     'gate: holds (2 rules: 2 hold, 0 fail, 0 inconclusive)'
     """
+    if not result.ledger.is_empty():
+        raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
     rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
     data = rows.with_columns(
         row=pl.Series([titled(rule, part) for rule, part in rows.select("rule", "aspect").iter_rows()]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Unpack, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
+from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, tested
 from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_comparison import RaterComparison, compared
@@ -32,10 +34,17 @@ from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 from custodes.stats.rates.posterior import Sampling
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
-STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
-"""Exit status by outcome; 2 is invalid input."""
+STATUS = {FAILS: 1, CLOSED: 1, UNTOLD: 3, HOLDS: 0, OPEN: 0, UNTESTED: 0}
+"""Exit status by outcome, in the order in which one decides the joint outcome; 2 is invalid input."""
 
-IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", UNTOLD: "skipped"}
+IN_JUNIT: Mapping[str, Outcome] = {
+    HOLDS: "system-out",
+    OPEN: "system-out",
+    FAILS: "failure",
+    CLOSED: "failure",
+    UNTOLD: "skipped",
+    UNTESTED: "skipped",
+}
 """JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
@@ -59,20 +68,23 @@ def _lines(frame: pl.DataFrame) -> Iterator[View]:
 def outcome_of(frame: pl.DataFrame) -> str:
     """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
     outcomes = set(frame["outcome"])
-    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in outcomes)
+    return next(word for word in STATUS if word in outcomes)
 
 
 def told_of(frame: pl.DataFrame) -> str:
     """One line with the joint outcome."""
-    counts = Counter(frame["outcome"])
+    counts, joint = Counter(frame["outcome"]), outcome_of(frame)
+    if joint in (OPEN, CLOSED, UNTESTED):
+        return f"gate: {joint} ({plural(frame.height, 'rule')})"
     parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
-    return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
+    return f"gate: {joint} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
 
 
 def line_of(row: Mapping[str, Any]) -> str:
     """The result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
+    >>> row["outcome"] = "holds"
     >>> line_of(row | {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
@@ -81,8 +93,10 @@ def line_of(row: Mapping[str, Any]) -> str:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     place = f" for {row['system']}" if row["system"] else ""
     place += f" on {row['aspect']}" if row["aspect"] else ""
-    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
     why = f" ({row['reason']})" if row["reason"] else ""
+    if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
+        return f"{subject}{place} >= {row['threshold']:g}{why}"
+    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
     return f"{subject}{place}: {value} >= {row['threshold']:g}{why}"
 
 
@@ -110,20 +124,31 @@ class Gate(Result):
         p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
         label(
             "outcome",
-            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: below; else `{UNTOLD}`",
+            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: below; else `{UNTOLD}`. With a ledger the "
+            f"joint outcome of all rules: `{OPEN}`, `{CLOSED}`, `{UNTOLD}` or `{UNTESTED}`",
         ),
-        label("reason", f"why it is {UNTOLD}; else null"),
+        label("reason", f"why it is {UNTOLD} or {CLOSED}; else null"),
         view=_lines,
+    )
+    ledger: pl.DataFrame = table(
+        "One row with a ledger: the state of this generation of labels after the candidate.",
+        label("generation", "digest of the human labels at its start"),
+        count("candidate", "candidates tested in this generation", "Candidates"),
+        count("openings", "candidates that opened the gate"),
+        count("labels", "outputs with a human label", "Human labels"),
+        label("digest", "digest of the last entry of the ledger; several after a merge of branches"),
+        label("left", "with `status`: what the labels can still show", "Left"),
+        by="",
     )
 
     @property
     def outcome(self) -> str:
-        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`."""
+        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`; that of a ledger."""
         return outcome_of(self.rules)
 
     @property
     def status(self) -> int:
-        """0 if all rules hold, 1 if one fails, 3 if none fails and one is inconclusive."""
+        """0 if all rules hold or the gate is open, 1 if one fails or it is closed, 3 if it is inconclusive."""
         return STATUS[self.outcome]
 
     def lines(self) -> Iterator[str]:
@@ -168,6 +193,9 @@ class Gate(Result):
     positive="Labels: the label that counts as success (see rates).",
     sampling="Labels: how outputs were selected for human labels, random, by-judge or by-label.",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
+    ledger="Labels: file that remembers all candidates tested on these labels (created if missing).",
+    ledger_digest="Digest of an earlier answer, which the ledger must contain.",
+    status="Say what the ledger has left, without a test.",
 )
 def gate(
     study: Study,
@@ -179,6 +207,9 @@ def gate(
     margin: float = 0.02,
     positive: str | None = None,
     sampling: Sampling = "random",
+    ledger: str | Path | None = None,
+    ledger_digest: str | None = None,
+    status: bool = False,
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: Rng = 0,
@@ -201,6 +232,10 @@ def gate(
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
     system.
+
+    With `ledger`, rules on labels are tested for one candidate after another on the same labels. The probability that
+    any candidate opens the gate although a rule is not satisfied is at most 1 - confidence for a generation of labels.
+    The result has no estimates.
 
     References
     ----------
@@ -228,6 +263,10 @@ def gate(
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
     of_labels = _on_labels(study, rules, statistic)
+    if ledger is None:
+        refuse_ignored(gate, "it applies to a ledger", ledger_digest=ledger_digest, status=status)
+    elif not of_labels:
+        raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
     if not of_labels:
         why = "it applies to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, positive=positive, sampling=sampling)
@@ -263,7 +302,11 @@ def gate(
             confidence=confidence,
             rng=np.random.default_rng(rng),
         )
-        return _of_labels(chosen, label_parts, name, confidence=confidence)
+        if ledger is None:
+            return _of_labels(chosen, label_parts, name, confidence=confidence)
+        return _with_ledger(
+            chosen, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
+        )
     comparisons = [comparison.of_people for comparison in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
@@ -334,6 +377,35 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
                 }
             )
         rows.append(Gate.part(part.aspect, rules=of_part))
+    return Gate.of(rows, study.notes)
+
+
+def _with_ledger(
+    study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
+) -> Gate:
+    """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
+    answer = tested(path, LedgerTests.of(metric, parts), level=level, **more)
+    state = {
+        name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels", "digest", "left")
+    }
+    rows = []
+    for k, part in enumerate(parts):
+        of_part = [
+            {
+                "rule": test.rule.text,
+                "metric": metric,
+                "against": test.rule.against,
+                "statistic": test.statistic,
+                "system": test.system or None,
+                "n": test.n,
+                "threshold": test.rule.threshold,
+                **dict.fromkeys(("value", "value_low", "value_high", "p_value")),
+                "outcome": answer.outcome,
+                "reason": answer.reason or None,
+            }
+            for test in part.tests
+        ]
+        rows.append(Gate.part(part.aspect, rules=of_part, **({} if k else {"ledger": [state]})))
     return Gate.of(rows, study.notes)
 
 
