@@ -1,6 +1,6 @@
 """Gate with a memory, simulated: false openings of up to 50 candidates, power at the twentieth, adaptive searchers.
 
-    python benchmarks/reused_labels.py [--runs 200] [--only power]
+    python -m tests.simulation.reused_labels [--runs 200] [--only power]
 
 200 labels, accuracy, threshold .80. Errors of candidates have a latent normal correlation. Beside the joint critical
 values: Bonferroni with the same spending, and a gate at level .05 without a memory.
