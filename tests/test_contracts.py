@@ -47,6 +47,7 @@ EMPTY = {
     ("agreement", "labels"),
     ("annotators", "pairs"),
     ("combine", "pruning"),
+    ("gate", "ledger"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),

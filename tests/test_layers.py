@@ -33,7 +33,7 @@ BELOW = {
         "stats": "errors registry",
         "data": "arguments control_characters errors files memory plugins progress registry stats strict_json",
         "answers": "arguments control_characters data errors memory progress public stats",
-        "evaluate": "answers arguments data errors memory progress registry stats strict_json",
+        "evaluate": "answers arguments data errors files memory progress registry stats strict_json",
         "combining": "answers arguments data errors evaluate files memory progress registry stats strict_json",
         "questions": "",
         "scoring": "answers arguments cache control_characters data errors files memory plugins process progress "

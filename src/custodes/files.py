@@ -1,13 +1,15 @@
-"""Atomic writes: files are written under a temporary name next to the target, then renamed."""
+"""Atomic writes under a temporary name next to the target, which is then renamed; locks of files."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from custodes.errors import OptionError
 from custodes.process import UNFINISHED
@@ -190,3 +192,26 @@ def folder(path: str | Path) -> Path:
         why = getattr(problem, "strerror", None) or "no folder can have this name"
         raise OptionError(f"cannot make folder {target}: {why}; choose another place") from None
     return target
+
+
+def lock(file: BinaryIO, *, wait: bool) -> None:
+    """Lock an open file for this process until it is closed; OSError if another process has it (with `wait`: after it
+    has released it)."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[BinaryIO]:
+    """An existing or new file for reading from its start and appending, locked against other processes."""
+    with check_writable(path).open("a+b") as file:
+        lock(file, wait=True)
+        file.seek(0)
+        yield file

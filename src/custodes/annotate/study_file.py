@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -23,7 +22,7 @@ import msgspec
 from custodes.annotate.plan import StudyPlan
 from custodes.data.loading.live_study import check_sound, is_study, reason
 from custodes.errors import CustodesError, InputError, OptionError, shown
-from custodes.files import check_writable
+from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
 VERSION = 3
@@ -367,7 +366,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
         try:
-            _hold(self._file)
+            lock(self._file, wait=False)
         except OSError:
             self._file.close()
             raise InputError(f"{path}: another program serves this study; stop it, or use its owner's page") from None
@@ -375,14 +374,3 @@ class Lock:
     def release(self) -> None:
         """Release the lock."""
         self._file.close()
-
-
-def _hold(file: BinaryIO) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,9 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.evaluate.gate.gate import Gate, told_of
+from custodes.errors import OptionError
+from custodes.evaluate.gate.gate import Gate
+from custodes.evaluate.gate.outcomes import summary_of
 from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
 from custodes.plots.choice import chosen, titled
 
@@ -46,7 +48,7 @@ def gate_rules(
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        For an unknown aspect, and for a result with a ledger.
 
     Examples
     --------
@@ -55,6 +57,8 @@ def gate_rules(
     >>> gate_rules(result).to_dict()["title"]
     'gate: holds (2 rules: 2 hold, 0 fail, 0 inconclusive)'
     """
+    if not result.ledger.is_empty():
+        raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
     rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
     data = rows.with_columns(
         row=pl.Series([titled(rule, part) for rule, part in rows.select("rule", "aspect").iter_rows()]),
@@ -75,4 +79,4 @@ def gate_rules(
             x=x, y=row, color=colour, tooltip=theme.tips(Gate.declared()["rules"], *TOLD)
         ),
     ).properties(height=alt.Step(theme.ROW), width=width)
-    return theme.themed(chart, dark=dark, title=told_of(rows))
+    return theme.themed(chart, dark=dark, title=summary_of(rows))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Unpack, get_args
 
 import numpy as np
@@ -12,17 +12,18 @@ import polars as pl
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of
-from custodes.answers.tables import View, count, label, p_value, score, table
-from custodes.answers.views import number
-from custodes.answers.wording import interval, plural
+from custodes.answers.tables import count, label, p_value, score, table
+from custodes.answers.wording import plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import JudgeTest, judge_tests
-from custodes.evaluate.gate.junit import Outcome, junit
+from custodes.evaluate.gate.junit import junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
+from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
+from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, tested
 from custodes.evaluate.gate.rules import (
     ALLOWED,
     FAILS,
@@ -44,61 +45,6 @@ from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 from custodes.stats.rates.posterior import Sampling
-
-STATUS = {HOLDS: 0, FAILS: 1, INCONCLUSIVE: 3}
-"""Exit status by outcome; 2 is invalid input."""
-
-IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", INCONCLUSIVE: "skipped"}
-"""JUnit XML element by outcome."""
-
-MOST_TIMES = 20.0
-"""Largest factor of additional items that is reported."""
-
-DIGITS = 3
-"""Digits of interval bounds; with two, a bound would often be rounded onto a threshold."""
-
-
-def _lines(frame: pl.DataFrame) -> Iterator[View]:
-    """One line per rule, below the joint outcome."""
-    rows = frame.to_dicts()
-    yield View(
-        title=told_of(frame),
-        header=("outcome", "rule"),
-        labels=("Outcome", "Rule"),
-        rows=tuple((row["outcome"], line_of(row)) for row in rows),
-    )
-
-
-def outcome_of(frame: pl.DataFrame) -> str:
-    """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
-    outcomes = set(frame["outcome"])
-    return next(word for word in (FAILS, INCONCLUSIVE, HOLDS) if word in outcomes)
-
-
-def told_of(frame: pl.DataFrame) -> str:
-    """One line with the joint outcome."""
-    counts = Counter(frame["outcome"])
-    phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    parts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
-    return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
-
-
-def line_of(row: Mapping[str, Any]) -> str:
-    """The result of a rule as a line, without the outcome.
-
-    >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
-    >>> row |= {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
-    >>> line_of(row | {"relation": ">="})
-    'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
-    """
-    subject = f"{row['statistic']} of {row['metric']}"
-    if row["against"] is not None:
-        subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
-    place = f" for {row['system']}" if row["system"] else ""
-    place += f" on {row['aspect']}" if row["aspect"] else ""
-    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
-    why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{subject}{place}: {value} {row['relation']} {row['threshold']:g}{why}"
 
 
 @result
@@ -131,20 +77,31 @@ class Gate(Result):
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold (`<=`: below); `{FAILS}`: on the other side; else "
+            f"`{INCONCLUSIVE}`. With a ledger the joint outcome of all rules: `{OPEN}`, `{CLOSED}`, `{UNTESTED}` or "
             f"`{INCONCLUSIVE}`",
         ),
-        label("reason", f"why it is {INCONCLUSIVE}; else null"),
-        view=_lines,
+        label("reason", f"why it is {INCONCLUSIVE} or {CLOSED}; else null"),
+        view=rule_lines,
+    )
+    ledger: pl.DataFrame = table(
+        "One row with a ledger: the state of this generation of labels after the candidate.",
+        label("generation", "digest of the human labels at its start"),
+        count("candidate", "candidates tested in this generation", "Candidates"),
+        count("openings", "candidates that opened the gate"),
+        count("labels", "outputs with a human label", "Human labels"),
+        label("digest", "digest of the last entry of the ledger; several after a merge of branches"),
+        label("left", "with `status`: what the labels can still show", "Left"),
+        by="",
     )
 
     @property
     def outcome(self) -> str:
-        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`."""
+        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`; that of a ledger."""
         return outcome_of(self.rules)
 
     @property
     def status(self) -> int:
-        """0 if all rules hold, 1 if one fails, 3 if none fails and one is inconclusive."""
+        """0 if all rules hold or the gate is open, 1 if one fails or it is closed, 3 if it is inconclusive."""
         return STATUS[self.outcome]
 
     def lines(self) -> Iterator[str]:
@@ -189,6 +146,9 @@ class Gate(Result):
     positive="Labels: the label that counts as success (see rates).",
     sampling="Labels: how outputs were selected for human labels, random, by-judge or by-label.",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
+    ledger="Labels: file that remembers all candidates tested on these labels (created if missing).",
+    ledger_digest="Digest of an earlier answer, which the ledger must contain.",
+    status="Say what the ledger has left, without a test.",
 )
 def gate(
     study: Study,
@@ -200,6 +160,9 @@ def gate(
     margin: float = 0.02,
     positive: str | None = None,
     sampling: Sampling = "random",
+    ledger: str | Path | None = None,
+    ledger_digest: str | None = None,
+    status: bool = False,
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: Rng = 0,
@@ -226,6 +189,10 @@ def gate(
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
     system.
+
+    With `ledger`, rules on labels are tested for one candidate after another on the same labels. The probability that
+    any candidate opens the gate although a rule is not satisfied is at most 1 - confidence for a generation of labels.
+    The result has no estimates.
 
     References
     ----------
@@ -256,6 +223,10 @@ def gate(
     alone = kind == "a judge alone"
     if alone and not_worse_than:
         raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
+    if ledger is None:
+        refuse_ignored(gate, "it applies to a ledger", ledger_digest=ledger_digest, status=status)
+    elif kind != "labels":
+        raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
     if kind != "labels":
         why = "it applies to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
@@ -297,7 +268,11 @@ def gate(
             confidence=confidence,
             rng=np.random.default_rng(rng),
         )
-        return _of_labels(chosen, label_parts, name, confidence=confidence)
+        if ledger is None:
+            return _of_labels(chosen, label_parts, name, confidence=confidence)
+        return _with_ledger(
+            chosen, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
+        )
     comparisons = [comparison.of_people for comparison in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
@@ -332,7 +307,7 @@ def _of_judge(tests: Sequence[JudgeTest], metric: str, notes: Sequence[Note]) ->
     for test in tests:
         low, high = (np.nan if bound is None else bound for bound in (test.low, test.high))
         outcome = test.rule.outcome(low, high)
-        times = _times(test.value, low, high, test.rule.threshold) if test.value is not None else ""
+        times = more_data(test.value, low, high, test.rule.threshold) if test.value is not None else ""
         reason = test.reason or f"the interval contains the threshold{times.format(what='items')}"
         rows.setdefault(test.aspect, []).append(
             {
@@ -368,7 +343,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
             threshold = test.rule.threshold
             outcome = test.rule.outcome(low, high)
             numbers = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}
-            times = _times(value, low, high, threshold)
+            times = more_data(value, low, high, threshold)
             reason = test.reason or f"the interval contains the threshold{times.format(what='human labels')}"
             of_part.append(
                 {
@@ -389,13 +364,34 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
     return Gate.of(rows, study.notes)
 
 
-def _times(value: float, low: float, high: float, threshold: float) -> str:
-    """How many times as much data would decide a rule (interval width ~ 1 / sqrt(n)); '' if too many."""
-    away = value - threshold
-    reach = value - low if away > 0 else high - value
-    if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
-        return ""
-    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {{what}} would decide it"
+def _with_ledger(
+    study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
+) -> Gate:
+    """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
+    answer = tested(path, LedgerTests.of(metric, parts), level=level, **more)
+    state = {
+        name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels", "digest", "left")
+    }
+    rows = []
+    for k, part in enumerate(parts):
+        of_part = [
+            {
+                "rule": test.rule.text,
+                "metric": metric,
+                "against": test.rule.against,
+                "statistic": test.statistic,
+                "system": test.system or None,
+                "n": test.n,
+                "relation": test.rule.relation,
+                "threshold": test.rule.threshold,
+                **dict.fromkeys(("value", "value_low", "value_high", "p_value")),
+                "outcome": answer.outcome,
+                "reason": answer.reason or None,
+            }
+            for test in part.tests
+        ]
+        rows.append(Gate.part(part.aspect, rules=of_part, **({} if k else {"ledger": [state]})))
+    return Gate.of(rows, study.notes)
 
 
 def _shared_weights(
@@ -455,7 +451,7 @@ def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: 
     text = "the interval contains the threshold"
     if estimate.population is not None:
         return text
-    return text + _times(estimate.value, low, high, threshold).format(what="items")
+    return text + more_data(estimate.value, low, high, threshold).format(what="items")
 
 
 def _without_interval(measurement: Measured, level: float) -> str:

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
-from custodes.evaluate.gate.rules import GateRule
+from custodes.evaluate.gate.rules import OF_LABELS, GateRule
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
     JudgeLabels,
+    StratifiedLabels,
     bounded,
     judges_of,
     measure_functions,
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
+from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
 
 CORRECTED_RATE = "corrected_rate"
 STANDARD = "kappa"
 """Default statistic of rules on labels."""
+
+
+PROPORTIONS: Mapping[str, Callable[[Floats], tuple[float, float]]] = {
+    "accuracy": lambda table: (float(np.trace(table)), float(table.sum())),
+    "tpr": lambda table: (float(table[1, 1]), float(table[:, 1].sum())),
+    "tnr": lambda table: (float(table[0, 0]), float(table[:, 0].sum())),
+    "ppv": lambda table: (float(table[1, 1]), float(table[1].sum())),
+    "npv": lambda table: (float(table[0, 0]), float(table[0].sum())),
+}
+"""Statistics that are proportions of outputs: successes and trials from a table (judge's label, human label)."""
+
+
+class Successes(NamedTuple):
+    """Effective counts of a proportion."""
+
+    successes: float
+    trials: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +54,8 @@ class LabelTest:
     """Estimate of a rule on labels.
 
     `values` (1 + draws,) has the estimate first, NaN if undefined. For a difference of two metrics it has the estimate,
-    its standard error and the number of clusters.
+    its standard error and the number of clusters. `influence` (n,) and `unit` (n,): influence of outputs on the
+    estimate, and their clusters. `counts`: of a proportion of randomly selected outputs.
     """
 
     rule: GateRule
@@ -45,6 +66,9 @@ class LabelTest:
     error: float = np.nan
     clusters: int = 0
     reason: str = ""
+    influence: Floats = field(default_factory=lambda: np.zeros(0))
+    unit: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    counts: Successes | None = None
 
     @property
     def defined(self) -> bool:
@@ -74,12 +98,40 @@ class LabelTest:
 
         return 2 * float(stdtr(max(self.clusters - 1, 1), -abs(self.values[0] - self.rule.threshold) / self.error))
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the statistic, or of the difference."""
+        low, high = OF_LABELS[self.statistic]
+        return (low - high, high - low) if self.rule.against else (low, high)
+
+    @property
+    def score(self) -> float:
+        """Normal score of the one-sided test of 'the value is at most the threshold'."""
+        if self.counts is not None:
+            return proportion_z(*self.counts, self.rule.threshold)
+        if len(self.values) > 1:
+            return posterior_z(self.values[1:], self.rule.threshold, self.bounds)
+        return t_z((float(self.values[0]) - self.rule.threshold) / self.error, degrees=max(self.clusters - 1, 1))
+
+    def precision(self) -> Precision:
+        """Precision of this test."""
+        if self.counts is not None:
+            whole = all(float(count).is_integer() for count in self.counts)
+            return Precision(self.rule.threshold, trials=self.counts.trials, whole=whole)
+        sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
+        return Precision(self.rule.threshold, error=float(np.sqrt((sums**2).sum())))
+
 
 class LabelTests(NamedTuple):
-    """Tests of one aspect."""
+    """Tests of one aspect, with the human label of each output (item, system), and the names of units.
+
+    The system is empty if there is only one, which may be named after the file.
+    """
 
     aspect: str
     tests: list[LabelTest]
+    labels: dict[tuple[str, str], str]
+    units: list[str]
 
 
 def label_tests(
@@ -117,8 +169,21 @@ def label_tests(
         view = outputs.as_binary(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
         tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
-        result.append(LabelTests(outputs.aspect, tests))
+        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), _unit_names(outputs)))
     return result
+
+
+def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
+    rows = outputs.only(outputs.labelled)
+    labels = (outputs.words[code] for code in rows.gold.argmax(axis=1))
+    systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
+    return dict(zip(zip(rows.table["item"], systems, strict=True), labels, strict=True))
+
+
+def _unit_names(outputs: LabelledOutputs) -> list[str]:
+    """Each unit by its first item."""
+    items = outputs.table.select("item", unit=outputs.unit).group_by("unit").agg(pl.col("item").min()).sort("unit")
+    return items["item"].to_list()
 
 
 def _tests(
@@ -130,9 +195,9 @@ def _tests(
 ) -> Iterator[LabelTest]:
     statistic = rule.statistic or STANDARD
 
-    def test(values: Floats | float, n: int, *, system: str = "", reason: str = "") -> LabelTest:
+    def test(values: Floats | float, n: int, *, system: str = "", reason: str = "", **more: Any) -> LabelTest:
         return LabelTest(
-            rule=rule, statistic=statistic, system=system, n=n, values=np.atleast_1d(values), reason=reason
+            rule=rule, statistic=statistic, system=system, n=n, values=np.atleast_1d(values), reason=reason, **more
         )
 
     missing = [name for name in (metric, rule.against) if name is not None and name not in judges]
@@ -149,7 +214,8 @@ def _tests(
             part = judges[metric].rates(view, view.system == k, **settings)
             reason = "" if np.isfinite(part.corrected.value) else "the corrected rate is undefined"
             values = np.append(part.corrected.value, part.rate_draws) if binary and not reason else np.nan
-            yield test(values, part.n_labelled, system=name, reason=reason if binary else needs_two)
+            reason = reason if binary else needs_two
+            yield test(values, part.n_labelled, system=name, reason=reason, influence=part.influence, unit=view.unit)
         return
     if rule.against is not None:
         yield _difference(rule, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
@@ -160,9 +226,24 @@ def _tests(
         yield test(np.nan, part.n_labelled, reason=needs_two)
         return
     values = part.values(functions[statistic])
-    defined = np.isfinite(values[0])
-    reason = "" if defined else f"{statistic} is undefined for these labels"
-    yield test(values[np.isfinite(values)] if defined else np.nan, part.n_labelled, reason=reason)
+    if part.pairs is None or not np.isfinite(values[0]):
+        yield test(np.nan, part.n_labelled, reason=f"{statistic} is undefined for these labels")
+        return
+    influence = part.pairs.influence(functions[statistic])
+    yield test(
+        values[np.isfinite(values)],
+        part.n_labelled,
+        influence=influence,
+        unit=part.pairs.outputs.unit,
+        counts=_counts(statistic, part.pairs, influence),
+    )
+
+
+def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> Successes | None:
+    """Effective counts of a proportion; None for other statistics, and for outputs that were not selected at random."""
+    if statistic not in PROPORTIONS or pairs.sampling != "random":
+        return None
+    return Successes(*PROPORTIONS[statistic](pairs.effective(influence).labelled))
 
 
 def _difference(
@@ -181,7 +262,7 @@ def _difference(
     rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
     n = int(rows.sum())
 
-    def test(value: float, *, reason: str = "", error: float = np.nan, clusters: int = 0) -> LabelTest:
+    def test(value: float, *, reason: str = "", error: float = np.nan, clusters: int = 0, **more: Any) -> LabelTest:
         return LabelTest(
             rule=rule,
             statistic=statistic,
@@ -191,6 +272,7 @@ def _difference(
             error=error,
             clusters=clusters,
             reason=reason,
+            **more,
         )
 
     functions = measure_functions(len(view.words), n, ordered=view.ordered)
@@ -212,4 +294,4 @@ def _difference(
     error = float(np.sqrt((sums**2).sum() * clusters / max(clusters - 1, 1)))
     if not error:
         return test(value, reason="the labels of both metrics do not differ, so that there is no interval")
-    return test(value, error=error, clusters=clusters)
+    return test(value, error=error, clusters=clusters, influence=influence, unit=units)

@@ -1,0 +1,186 @@
+"""Ledger of a gate: human labels and candidates of each generation, as JSON lines that are only appended to.
+
+Each entry names the entries before it by digest. A changed or removed entry is therefore detected, and two branches are
+merged by keeping the lines of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from custodes.errors import InputError, OptionError, listed, shown
+from custodes.strict_json import decode, digest, prepare_decoder
+
+LENGTH = 16
+"""Hexadecimal digits of a digest."""
+
+
+class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Human labels that start a generation, or that are added to it: digest of each output to digest of its label."""
+
+    starts: bool
+    level: float
+    labels: dict[str, str]
+
+
+class Candidate(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A candidate with the per-item results of its tests, their critical values and levels spent, and the outcome.
+
+    `fingerprint`: digest of rules and results; `path`: digests of the openings before it; `results` (tests, units):
+    influence of each unit on the statistic.
+    """
+
+    metric: str
+    rules: tuple[str, ...]
+    fingerprint: str
+    path: tuple[str, ...]
+    units: tuple[str, ...]
+    results: tuple[tuple[float, ...], ...]
+    critical: tuple[float, ...]
+    spent: tuple[float, ...]
+    outcome: str
+    reason: str
+
+
+class Entry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A line of the file: labels or a candidate, of a generation, after the entries `parents`."""
+
+    format: str
+    generation: str
+    parents: tuple[str, ...]
+    labels: LabelEntry | None = None
+    candidate: Candidate | None = None
+    digest: str = ""
+
+    @property
+    def signature(self) -> str:
+        """The digest of the entry."""
+        return digest(msgspec.structs.replace(self, digest=""))[:LENGTH]
+
+    @property
+    def line(self) -> bytes:
+        """The entry in the file."""
+        return msgspec.json.encode(self) + b"\n"
+
+
+FORMAT = "custodes-gate-ledger-1"
+_ENTRY = msgspec.json.Decoder(prepare_decoder(Entry))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The entries of a ledger, each once, in the order of the file."""
+
+    entries: tuple[Entry, ...] = ()
+
+    @classmethod
+    def read(cls, content: bytes, name: str) -> Ledger:
+        """The ledger in a file; InputError if an entry was edited or removed."""
+        entries = dict[str, Entry]()
+        for number, line in enumerate(content.splitlines(), start=1):
+            try:
+                entry = decode(line, _ENTRY)
+            except InputError as problem:
+                raise InputError(
+                    f"{name}, line {number}: {problem}; restore it (after a merge keep the lines of both branches)"
+                ) from None
+            if entry.format != FORMAT:
+                raise InputError(f"{name}, line {number}: format {shown(entry.format)}, not {FORMAT!r}")
+            if entry.signature != entry.digest:
+                raise InputError(f"{name}, line {number}: the entry was edited; restore the file")
+            entries.setdefault(entry.digest, entry)
+        for entry in entries.values():
+            if missing := [parent for parent in entry.parents if parent not in entries]:
+                raise InputError(
+                    f"{name}: entry {missing[0]}, which entry {entry.digest} follows, was removed; restore the file"
+                )
+        return cls(tuple(entries.values()))
+
+    def check_holds(self, wanted_digest: str, name: str) -> None:
+        """Raise InputError if the ledger lacks an entry."""
+        if wanted_digest not in (entry.digest for entry in self.entries):
+            raise InputError(
+                f"{name}: there is no entry {shown(wanted_digest)} (ledger_digest); later entries were removed, or this"
+                " is another ledger: restore the file"
+            )
+
+    def followed_by(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
+        """The ledger with another entry at its end."""
+        entry = Entry(format=FORMAT, generation=generation, parents=self.heads, **content)  # type: ignore[arg-type]
+        return Ledger((*self.entries, msgspec.structs.replace(entry, digest=entry.signature)))
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """Digests of entries that no other entry follows; after a merge several."""
+        parents = {parent for entry in self.entries for parent in entry.parents}
+        return tuple(sorted(entry.digest for entry in self.entries if entry.digest not in parents))
+
+    @cached_property
+    def generation(self) -> str:
+        """The latest generation; empty without any."""
+        return next((entry.generation for entry in reversed(self.entries) if entry.labels and entry.labels.starts), "")
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """All labels of all generations."""
+        parts = (entry.labels.labels for entry in self.entries if entry.labels)
+        return {key: value for part in parts for key, value in part.items()}
+
+    @cached_property
+    def candidates(self) -> dict[str, Candidate]:
+        """Candidates of the generation, by digest."""
+        return {
+            entry.digest: entry.candidate
+            for entry in self.entries
+            if entry.candidate and entry.generation == self.generation
+        }
+
+    def with_labels(self, labels: Mapping[str, str], *, outputs: Mapping[str, str], level: float, name: str) -> Ledger:
+        """The ledger with the present human labels: unchanged, with additions, or with a new generation.
+
+        Parameters
+        ----------
+        labels : mapping
+            Digest of each labelled output to the digest of its label.
+        outputs : mapping
+            Digest of each output to its name, for messages.
+        level : float
+            Level of a generation.
+        name : str
+            Name of the file.
+
+        Raises
+        ------
+        InputError
+            If a label differs from that in the ledger, or is missing.
+        OptionError
+            If the level differs from that of the generation.
+        """
+        if changed := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
+            raise InputError(
+                f"{name}: human labels differ from those of earlier answers: {listed(changed, limit=3)}; restore the"
+                " labels, or start another ledger with other outputs"
+            )
+        new = {key: label for key, label in labels.items() if key not in self.labels}
+        if not self.generation or 2 * len(new) >= len(labels):
+            generation = digest(sorted(labels.items()))[:LENGTH]
+            return self.followed_by(
+                generation=generation, labels=LabelEntry(starts=True, level=level, labels=dict(labels))
+            )
+        of_generation = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
+        if missing := {key for entry in of_generation for key in entry.labels} - labels.keys():
+            raise InputError(
+                f"{name}: {len(missing)} human labels of earlier answers are missing; give all labels of the"
+                " generation, or replace at least half of them by new ones"
+            )
+        if of_generation[0].level != level:
+            raise OptionError(
+                f"confidence={1 - level:g}: this generation of labels has {1 - of_generation[0].level:g}; use the same"
+            )
+        if not new:
+            return self
+        return self.followed_by(generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new))

@@ -1,0 +1,92 @@
+"""Outcomes of a gate: exit status, element of JUnit XML, and printed lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.tables import View
+from custodes.answers.views import number
+from custodes.answers.wording import interval, plural
+from custodes.evaluate.gate.junit import Outcome
+from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED
+from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
+
+STATUS = {FAILS: 1, CLOSED: 1, INCONCLUSIVE: 3, HOLDS: 0, OPEN: 0, UNTESTED: 0}
+"""Exit status by outcome, in the order in which one decides the joint outcome; 2 is invalid input."""
+
+IN_JUNIT: Mapping[str, Outcome] = {
+    HOLDS: "system-out",
+    OPEN: "system-out",
+    FAILS: "failure",
+    CLOSED: "failure",
+    INCONCLUSIVE: "skipped",
+    UNTESTED: "skipped",
+}
+"""JUnit XML element by outcome."""
+
+MOST_TIMES = 20.0
+"""Largest factor of additional items that is reported."""
+
+DIGITS = 3
+"""Digits of interval bounds; with two, a bound would often be rounded onto a threshold."""
+
+
+def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
+    """One line per rule, below the joint outcome."""
+    rows = frame.to_dicts()
+    yield View(
+        title=summary_of(frame),
+        header=("outcome", "rule"),
+        labels=("Outcome", "Rule"),
+        rows=tuple((row["outcome"], line_of(row)) for row in rows),
+    )
+
+
+def outcome_of(frame: pl.DataFrame) -> str:
+    """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
+    outcomes = set(frame["outcome"])
+    return next(word for word in STATUS if word in outcomes)
+
+
+def summary_of(frame: pl.DataFrame) -> str:
+    """One line with the joint outcome."""
+    counts, joint = Counter(frame["outcome"]), outcome_of(frame)
+    if joint in (OPEN, CLOSED, UNTESTED):
+        return f"gate: {joint} ({plural(frame.height, 'rule')})"
+    phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
+    parts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
+    return f"gate: {joint} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """The result of a rule as a line, without the outcome.
+
+    >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
+    >>> row |= {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
+    >>> line_of(row | {"relation": ">=", "outcome": "holds"})
+    'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
+    """
+    subject = f"{row['statistic']} of {row['metric']}"
+    if row["against"] is not None:
+        subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
+    place = f" for {row['system']}" if row["system"] else ""
+    place += f" on {row['aspect']}" if row["aspect"] else ""
+    why = f" ({row['reason']})" if row["reason"] else ""
+    if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
+        return f"{subject}{place} {row['relation']} {row['threshold']:g}{why}"
+    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
+    return f"{subject}{place}: {value} {row['relation']} {row['threshold']:g}{why}"
+
+
+def more_data(value: float, low: float, high: float, threshold: float) -> str:
+    """How many times as much data would decide a rule (interval width ~ 1 / sqrt(n)); '' if too many."""
+    away = value - threshold
+    reach = value - low if away > 0 else high - value
+    if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
+        return ""
+    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {{what}} would decide it"

@@ -1,0 +1,318 @@
+"""Tests of one candidate after another on the same labels: levels, critical values and outcomes from a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from custodes.errors import InputError
+from custodes.evaluate.gate.label_rules import LabelTests
+from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
+from custodes.files import check_writable, locked
+from custodes.stats.arrays import Floats
+from custodes.stats.stopping.reused_labels import (
+    NextTest,
+    Precision,
+    correlation_of,
+    level_after,
+    next_level,
+)
+from custodes.strict_json import digest
+
+OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
+
+GAIN = 0.09
+"""Difference of the true value from the threshold for which power is computed."""
+
+POWER = 0.5
+"""Power below which a gate that does not open is inconclusive."""
+
+ADDED = 60
+"""New labels whose effect on the power is stated."""
+
+HORIZON = 100
+"""Most further candidates for which power is computed."""
+
+TYPICAL_CORRELATION = 0.5
+"""Assumed correlation of candidates where there are none yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerAnswer:
+    """What leaves the ledger: the outcome of a candidate without any estimate, and the state of the generation."""
+
+    generation: str
+    candidate: int
+    labels: int
+    openings: int
+    outcome: str
+    reason: str
+    digest: str
+    left: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerTests:
+    """The tests of a candidate, and the human labels they use.
+
+    Attributes
+    ----------
+    metric : str
+    rules : tuple of str
+        Each rule with its aspect and system.
+    scores : array of shape (tests,)
+        Normal scores of the tests against the thresholds.
+    units : tuple of str
+        Digests of units.
+    results : array of shape (tests, units)
+        Influence of each unit.
+    precisions : tuple of Precision
+    gains : tuple of float
+    labels, outputs : dict
+        Digest of each labelled output to the digest of its label, and to its name.
+    undefined : str
+        Why a test is undefined, so that no candidate is tested; else empty.
+    """
+
+    metric: str
+    rules: tuple[str, ...]
+    scores: Floats
+    units: tuple[str, ...]
+    results: Floats
+    precisions: tuple[Precision, ...]
+    gains: tuple[float, ...]
+    labels: dict[str, str]
+    outputs: dict[str, str]
+    undefined: str
+
+    @classmethod
+    def of(cls, metric: str, parts: Sequence[LabelTests]) -> LedgerTests:
+        """The tests of all aspects."""
+        tests = [(part, test) for part in parts for test in part.tests]
+        names = sorted({name for part in parts for name in part.units})
+        place = {name: k for k, name in enumerate(names)}
+        results = np.zeros((len(tests), len(names)))
+        for row, (part, test) in zip(results, tests, strict=True):
+            np.add.at(row, [place[part.units[unit]] for unit in test.unit], test.influence)
+        used, several = (results != 0).any(axis=0), any(system for part in parts for _, system in part.labels)
+        labels, outputs = {}, {}
+        for part in parts:
+            for output, label in part.labels.items():
+                key = digest([part.aspect, *output])[:LENGTH]
+                labels[key], outputs[key] = digest([key, label])[:LENGTH], " of ".join(filter(None, output))
+        precisions = tuple(test.precision() for _, test in tests)
+        return cls(
+            metric=metric,
+            rules=tuple(
+                " ".join(filter(None, (test.rule.text, part.aspect, test.system if several else "")))
+                for part, test in tests
+            ),
+            scores=np.array([test.score if test.defined else np.nan for _, test in tests]),
+            units=tuple(digest(name)[:LENGTH] for name, is_used in zip(names, used, strict=True) if is_used),
+            results=results[:, used],
+            precisions=precisions,
+            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
+            labels=labels,
+            outputs=outputs,
+            undefined=next((test.reason for _, test in tests if not test.defined), ""),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of rules and results, equal for a candidate that is tested again on the same labels."""
+        values = [[float(f"{value:.9g}") for value in row] for row in self.results]
+        return digest([self.rules, [p.threshold for p in self.precisions], self.units, values])[:LENGTH]
+
+    def power(self, critical: Sequence[float], *, times: float = 1.0) -> float:
+        """Power of the least powerful test for a true value that is a gain above its threshold."""
+        parts = zip(self.precisions, self.gains, critical, strict=True)
+        return min(precision.with_labels(times).power(gain, value) for precision, gain, value in parts)
+
+
+def tested(path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool) -> LedgerAnswer:
+    """Test a candidate and record it, or (`record` False) only state what the ledger has left.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ledger, which is created if it does not exist.
+    tests : LedgerTests
+    level : float
+        Bound of the probability of any false opening in a generation.
+    expected : str, optional
+        Digest of an entry that the ledger must hold.
+    record : bool
+    """
+    place = check_writable(path)
+    if not record and not place.exists():
+        return _state(_with_labels(b"", tests, level, expected, str(place))[1], tests, level)
+    with locked(place) as file:
+        before, ledger = _with_labels(file.read(), tests, level, expected, str(place))
+        if tests.undefined:
+            return _of(before, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent")
+        if not record:
+            return _state(ledger, tests, level)
+        ledger, candidate = _with_candidate(ledger, tests, level)
+        file.write(b"".join(entry.line for entry in ledger.entries[len(before.entries) :]))
+    return _of(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
+
+
+def _with_labels(
+    content: bytes, tests: LedgerTests, level: float, expected: str | None, name: str
+) -> tuple[Ledger, Ledger]:
+    """The ledger in a file, and the same with the present labels."""
+    ledger = Ledger.read(content, name)
+    if expected is not None:
+        ledger.check_holds(expected, name)
+    if not tests.labels:
+        raise InputError("ledger: there are no human labels")
+    return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)
+
+
+def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:
+    """The ledger with the outcome of a candidate; unchanged if it holds the same candidate."""
+    for candidate in ledger.candidates.values():
+        if candidate.fingerprint == tests.fingerprint:
+            return ledger, candidate
+    sequence = _Sequence(ledger, level)
+    critical, spent = sequence.critical_values(tests)
+    outcome, reason = OPEN, ""
+    if not (tests.scores > critical).all():
+        power = tests.power(critical)
+        outcome = CLOSED if power >= POWER else UNDECIDED
+        reason = (
+            f"candidate {len(ledger.candidates) + 1} of this generation of labels is not shown to satisfy the rules"
+        )
+        if outcome == UNDECIDED:
+            reason += (
+                f"; a true value {_gain(tests)} above the threshold would be found with a probability below {POWER}"
+            )
+    candidate = Candidate(
+        metric=tests.metric,
+        rules=tests.rules,
+        fingerprint=tests.fingerprint,
+        path=sequence.path,
+        units=tests.units,
+        results=tuple(tuple(float(f"{value:.6g}") for value in row) for row in tests.results),
+        critical=tuple(critical),
+        spent=tuple(spent),
+        outcome=outcome,
+        reason=reason,
+    )
+    return ledger.followed_by(generation=ledger.generation, candidate=candidate), candidate
+
+
+class _Sequence:
+    """The candidates since the last opening, which share a level."""
+
+    def __init__(self, ledger: Ledger, level: float) -> None:
+        candidates = ledger.candidates
+        self.path = tuple(key for key, candidate in candidates.items() if candidate.outcome == OPEN)
+        self.candidates = [candidate for candidate in candidates.values() if candidate.path == self.path]
+        self.level = level_after(len(self.path), level)
+        self.seed = int(digest(ledger.heads)[:LENGTH], 16)
+
+    @property
+    def spent(self) -> list[float]:
+        """Level spent by each candidate."""
+        return [sum(candidate.spent) for candidate in self.candidates]
+
+    @property
+    def critical(self) -> list[float]:
+        """Critical values of all tests."""
+        return [value for candidate in self.candidates for value in candidate.critical]
+
+    def results(self, tests: LedgerTests) -> Floats:
+        """(all tests, units): influences, those of the new candidate last."""
+        parts = [*((c.units, np.array(c.results)) for c in self.candidates), (tests.units, tests.results)]
+        place = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
+        rows = []
+        for units, values in parts:
+            part = np.zeros((len(values), len(place)))
+            part[:, [place[unit] for unit in units]] = values
+            rows.append(part)
+        return np.concatenate(rows)
+
+    def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
+        """Critical values of the tests of a new candidate, and the levels that they spend."""
+        correlation = correlation_of(self.results(tests))
+        return next_critical_values(
+            correlation, self.critical, next_level(self.level, self.spent), tests.precisions, seed=self.seed
+        )
+
+    def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
+        """How many of the next candidates have power, if their correlation is that of the earlier ones."""
+        earlier = correlation_of(self.results(tests))
+        pairs = earlier[np.triu_indices(len(earlier), 1)]
+        typical = float(np.clip(pairs.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
+        critical, spent = self.critical, self.spent
+        for ahead in range(HORIZON):
+            n = len(critical) + len(tests.rules)
+            correlation = np.full((n, n), typical)
+            np.fill_diagonal(correlation, 1.0)
+            level = next_level(self.level, spent)
+            precisions = [precision.with_labels(times) for precision in tests.precisions]
+            values, levels = next_critical_values(correlation, critical, level, precisions, seed=self.seed)
+            if tests.power(values, times=times) <= POWER:
+                return ahead
+            critical, spent = critical + values, [*spent, sum(levels)]
+        return HORIZON
+
+
+def next_critical_values(
+    correlation: Floats, critical: Sequence[float], level: float, precisions: Sequence[Precision], *, seed: int
+) -> tuple[list[float], list[float]]:
+    """Critical values of the next tests, among which a level is divided, and the levels that they spend."""
+    values, spent = list(critical), list[float]()
+    for k, precision in enumerate(precisions):
+        n = len(values) + 1
+        test = NextTest(correlation[:n, :n], values, rng=np.random.default_rng(seed))
+        part = max(0.0, level - sum(spent)) / (len(precisions) - k)
+        values.append(precision.attained(test.critical(part)))
+        spent.append(test.crossing(values[-1]))
+    return values[len(critical) :], spent
+
+
+def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, left: str = "") -> LedgerAnswer:
+    candidates = ledger.candidates
+    return LedgerAnswer(
+        generation=ledger.generation,
+        candidate=len(candidates),
+        labels=len(tests.labels),
+        openings=sum(candidate.outcome == OPEN for candidate in candidates.values()),
+        outcome=outcome,
+        reason=reason,
+        digest=", ".join(ledger.heads),
+        left=left,
+    )
+
+
+def _gain(tests: LedgerTests) -> str:
+    return f"{min(tests.gains):.2g}".removeprefix("0")
+
+
+def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
+    """What the ledger has left, in words."""
+    sequence, labels, used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
+
+    def until(n: int) -> str:
+        if not n:
+            return "for no further candidate"
+        return f"until candidate {used + n}" + (" or later" if n == HORIZON else "")
+
+    words = [
+        f"A true value {_gain(tests)} above the threshold is found with a probability above {POWER} "
+        f"{until(sequence.last_candidate(tests))}, if no further candidate opens the gate."
+    ]
+    if labels <= ADDED:
+        words.append(f"With {ADDED} new labels a new generation starts.")
+    else:
+        more = sequence.last_candidate(tests, times=(labels + ADDED) / labels)
+        words.append(f"With {ADDED} new labels: {until(more)}. {labels} new labels start a new generation.")
+    total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
+    if total > level:
+        words.append(f"Merged branches have spent a level of {total:.3f} together, more than {level:.3g}.")
+    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(words), left=" ".join(words))

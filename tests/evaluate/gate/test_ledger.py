@@ -1,0 +1,257 @@
+"""A gate with a ledger: outcomes without estimates, what the file detects, merged branches, generations of labels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import ndtri
+
+import custodes as cu
+from custodes import cli
+from custodes.errors import InputError, OptionError
+from custodes.stats.stopping.reused_labels import spending
+
+RULE = "accuracy>=0.8"
+
+
+def candidate(accuracy: float, seed: int, *, n: int = 200, first: int = 0) -> pl.DataFrame:
+    """Labels of a judge with an accuracy, whose errors have a latent correlation of .8 with those of other seeds."""
+    common = np.random.default_rng(99).standard_normal(1000)[first : first + n]
+    gold = np.random.default_rng(98).random(1000)[first : first + n] < 0.6
+    noise = np.random.default_rng(seed).standard_normal(n)
+    correct = np.sqrt(0.8) * common + np.sqrt(0.2) * noise < ndtri(accuracy)
+    words = {"judge": np.where(correct == gold, "pass", "fail"), "expert": np.where(gold, "pass", "fail")}
+    return pl.DataFrame({"id": np.arange(first, first + n), **words})
+
+
+def ask(data: pl.DataFrame, ledger: Path, **options: Any) -> cu.Gate:
+    return cu.gate(data, **{"require": RULE, "ledger": ledger} | options)
+
+
+def lines(ledger: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ledger.read_text().splitlines()]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "gate.jsonl"
+
+
+def test_only_an_outcome_leaves_the_ledger(ledger: Path) -> None:
+    results = [ask(candidate(accuracy, seed), ledger) for seed, accuracy in enumerate((0.78, 0.95, 0.6))]
+    assert [(result.outcome, result.status) for result in results] == [("closed", 1), ("open", 0), ("closed", 1)]
+    for k, result in enumerate(results):
+        (rule,) = result.rules.to_dicts()
+        assert [rule[name] for name in ("value", "value_low", "value_high", "p_value")] == [None] * 4
+        assert (rule["n"], rule["threshold"]) == (200, 0.8)
+        (state,) = result.ledger.to_dicts()
+        assert (state["candidate"], state["openings"], state["labels"]) == (k + 1, int(k > 0), 200)
+        assert state["digest"] == lines(ledger)[k + 1]["digest"]
+    assert results[0].ledger["generation"].item() == results[2].ledger["generation"].item()
+    assert next(results[1].lines()) == "open  accuracy of judge >= 0.8"
+    with pytest.raises(OptionError, match="no estimates to draw"):
+        results[0].plot()
+    suite = ElementTree.fromstring(results[0].to_junit())
+    assert suite.find(".//failure").text.startswith("closed: accuracy of judge >= 0.8 (candidate 1 of")
+
+
+def test_a_candidate_that_is_tested_again_costs_nothing(ledger: Path) -> None:
+    first, other = candidate(0.78, 0), candidate(0.78, 1)
+    results = [ask(data, ledger) for data in (first, other)]
+    before = ledger.read_bytes()
+    again = ask(first.sample(fraction=1.0, shuffle=True, seed=5), ledger, rng=7)
+    assert again.outcome == results[0].outcome
+    assert again.ledger["candidate"].item() == 2
+    assert ledger.read_bytes() == before
+
+
+def test_levels_fall_and_critical_values_allow_for_correlation(ledger: Path) -> None:
+    for seed in range(4):
+        ask(candidate(0.75, seed), ledger)
+    candidates = [line["candidate"] for line in lines(ledger)[1:]]
+    spent = [sum(each["spent"]) for each in candidates]
+    assert sum(spent) < 0.05 * 0.8
+    assert spent[0] > 3 * spent[1] > 3 * spent[3] > 0
+    (fourth,) = candidates[3]["critical"]
+    assert 2 < fourth < ndtri(1 - spent[3])  # the level alone, as for Bonferroni
+
+
+def test_after_an_opening_candidates_have_another_level(ledger: Path) -> None:
+    ask(candidate(0.95, 0), ledger)
+    ask(candidate(0.75, 1), ledger)
+    first, second = (line["candidate"] for line in lines(ledger)[1:])
+    assert second["path"] == [lines(ledger)[1]["digest"]]
+    assert first["path"] == []
+    assert second["spent"][0] < 0.05 * 0.2 * (6 / np.pi**2) ** 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:1] + rows[2:], "which entry .* follows, was removed"),
+        (lambda rows: [rows[0], rows[1].replace('"closed"', '"open"'), *rows[2:]], "line 2: the entry was edited"),
+        (lambda rows: [*rows[:2], "<<<<<<< HEAD", *rows[2:]], "line 3: .* keep the lines of both branches"),
+        (lambda rows: [rows[0].replace("ledger-1", "ledger-9"), *rows[1:]], "line 1: format"),
+    ],
+)
+def test_a_changed_file_is_refused(ledger: Path, change: Any, message: str) -> None:
+    for seed in range(3):
+        ask(candidate(0.75, seed), ledger)
+    rows = ledger.read_text().splitlines()
+    ledger.write_text("\n".join(change(rows)) + "\n")
+    with pytest.raises(InputError, match=message):
+        ask(candidate(0.75, 9), ledger)
+
+
+def test_entries_removed_at_the_end_are_found_by_the_last_digest(ledger: Path) -> None:
+    last = [ask(candidate(0.75, seed), ledger) for seed in range(2)][-1].ledger["digest"].item()
+    assert ask(candidate(0.75, 2), ledger, ledger_digest=last).ledger["candidate"].item() == 3
+    rows = ledger.read_text().splitlines()
+    ledger.write_text("\n".join(rows[:2]) + "\n")
+    with pytest.raises(InputError, match=f"there is no entry '{last}'"):
+        ask(candidate(0.75, 3), ledger, ledger_digest=last)
+
+
+def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
+    data = candidate(0.78, 0)
+    ask(data, ledger)
+    other = {"pass": "fail", "fail": "pass"}
+    changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(other)).otherwise("expert")
+    before = ledger.read_bytes()
+    with pytest.raises(InputError, match=r"human labels differ from those of earlier answers: 17"):
+        ask(data.with_columns(expert=changed), ledger)
+    with pytest.raises(InputError, match="5 human labels of earlier answers are missing"):
+        ask(data[5:], ledger)
+    with pytest.raises(OptionError, match=r"confidence=0\.9: this generation of labels has 0\.95"):
+        ask(candidate(0.78, 1), ledger, confidence=0.9)
+    assert ledger.read_bytes() == before
+
+
+def test_half_of_the_labels_must_be_new_for_a_new_generation(ledger: Path) -> None:
+    first = ask(candidate(0.75, 0), ledger).ledger
+    more = ask(candidate(0.75, 1, n=300), ledger).ledger
+    assert more["generation"].item() == first["generation"].item()
+    assert (more["candidate"].item(), more["labels"].item()) == (2, 300)
+    new = ask(candidate(0.75, 2, n=300, first=150), ledger).ledger
+    assert new["generation"].item() != first["generation"].item()
+    assert new["candidate"].item() == 1
+
+
+def test_new_labels_must_be_half_of_all_labels_so_far(ledger: Path) -> None:
+    ask(candidate(0.75, 0), ledger)
+    states = [ask(candidate(0.75, 1, n=n), ledger).ledger["generation"].item() for n in (399, 1000)]
+    assert len(set(states)) == 2
+
+
+def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_path: Path) -> None:
+    ask(candidate(0.75, 0), ledger)
+    common = ledger.read_text()
+    branches = []
+    for seeds in ((1, 2), (3,)):
+        branch = tmp_path / f"{seeds[0]}.jsonl"
+        branch.write_text(common)
+        for seed in seeds:
+            ask(candidate(0.75, seed), branch)
+        branches.append(branch.read_text().removeprefix(common))
+    ledger.write_text(common + "".join(branches))
+    merged = ask(candidate(0.75, 4), ledger).ledger
+    assert merged["candidate"].item() == 5
+    rows = lines(ledger)
+    assert len(rows[-1]["parents"]) == 2
+    # Both branches spent a level of the second candidate; the next one has only the rest of the levels of five.
+    assert sum(row["candidate"]["spent"][0] for row in rows[1:]) < 0.04 * sum(spending(k) for k in range(1, 6))
+
+
+def test_two_processes_lose_nothing(ledger: Path, tmp_path: Path) -> None:
+    for seed in range(6):
+        candidate(0.75, seed).write_csv(tmp_path / f"{seed}.csv")
+    code = (
+        "import sys, custodes as cu\n"
+        "for name in sys.argv[2:]: cu.gate(name, metric='judge', require='accuracy>=0.8', ledger=sys.argv[1])"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(ledger), *(str(tmp_path / f"{k}.csv") for k in seeds)])
+        for seeds in ((0, 1, 2), (3, 4, 5))
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert ask(candidate(0.75, 6), ledger).ledger["candidate"].item() == 7
+
+
+def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
+    fresh = ask(candidate(0.75, 0), ledger, status=True)
+    assert (fresh.outcome, fresh.status) == ("not tested", 0)
+    assert not ledger.exists()
+    (left,) = fresh.ledger["left"]
+    assert left.startswith(
+        "A true value .09 above the threshold is found with a probability above 0.5 until candidate "
+    )
+    assert "With 60 new labels: until candidate " in left
+    assert left.endswith("200 new labels start a new generation.")
+    ask(candidate(0.75, 0), ledger)
+    before = ledger.read_bytes()
+    ask(candidate(0.75, 1), ledger, status=True)
+    assert ledger.read_bytes() == before
+    few = ask(candidate(0.75, 0, n=50), ledger.with_name("few.jsonl"), status=True)
+    assert "With 60 new labels a new generation starts." in few.ledger["left"].item()
+
+
+@pytest.mark.parametrize("rule", ["kappa>=0.5", "corrected_rate>=0.3", "balanced_accuracy>=0.7", "tpr>=0.7"])
+def test_other_statistics_open_the_gate_where_they_are_clearly_above(ledger: Path, rule: str) -> None:
+    assert ask(candidate(0.97, 0), ledger, require=rule).outcome == "open"
+    statistic, threshold = rule.split(">=")
+    above = f"{statistic}>={min(float(threshold) + 0.47, 0.97)}"
+    assert ask(candidate(0.97, 0), ledger, require=above).outcome != "open"
+    assert len(lines(ledger)) == 3
+
+
+def test_all_rules_must_hold(ledger: Path) -> None:
+    assert ask(candidate(0.95, 0), ledger, require=["accuracy>=0.8", "tnr>=0.99"]).outcome != "open"
+    result = ask(candidate(0.95, 0), ledger, require=["accuracy>=0.8", "tpr>=0.7"])
+    assert set(result.rules["outcome"]) == {"open"}
+
+
+def test_two_judges_are_compared_by_a_ledger(ledger: Path) -> None:
+    both = candidate(0.97, 0).with_columns(judge_old=candidate(0.8, 1)["judge"])
+    better = cu.gate(both, metric="judge", not_worse_than="judge_old", ledger=ledger)
+    worse = cu.gate(both, metric="judge_old", not_worse_than="judge", ledger=ledger)
+    assert better.outcome == "open"
+    assert worse.outcome != "open"
+
+
+def test_an_undefined_statistic_spends_no_level(ledger: Path) -> None:
+    always = candidate(0.9, 0).with_columns(expert=pl.lit("pass"))
+    result = ask(always, ledger, require="tnr>=0.5")
+    assert (result.outcome, result.status) == ("inconclusive", 3)
+    assert "undefined" in result.rules["reason"].item()
+    assert not ledger.read_bytes()
+
+
+def test_options_without_effect_are_refused(ledger: Path) -> None:
+    with pytest.raises(OptionError, match="a ledger is for rules on labels"):
+        cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3", ledger=ledger)
+    with pytest.raises(OptionError, match="status=True has no effect"):
+        cu.gate(candidate(0.9, 0), require=RULE, status=True)
+    with pytest.raises(InputError, match="there are no human labels"):
+        ask(candidate(0.9, 0).with_columns(expert=pl.lit(None, dtype=pl.String)), ledger, metric="judge")
+
+
+def test_the_command_line_has_the_same_answers(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    candidate(0.95, 0).write_csv(tmp_path / "labels.csv")
+    words = ["gate", str(tmp_path / "labels.csv"), "--metric", "judge", "--require", RULE, "--ledger", str(ledger)]
+    assert cli.run(words) == 0
+    assert "gate: open (1 rule)" in capsys.readouterr().out
+    assert cli.run([*words, "--status", "--table", "ledger", "--format", "csv"]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header == "generation,candidate,openings,labels,digest,left"
+    assert "until candidate" in row
+    assert cli.run([*words, "-o", str(ledger.with_suffix(".json"))]) == 0

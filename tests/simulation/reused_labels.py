@@ -1,0 +1,158 @@
+"""Gate with a memory, simulated: false openings of up to 50 candidates, power at the twentieth, adaptive searchers.
+
+    python -m tests.simulation.reused_labels [--runs 200] [--only power]
+
+200 labels, accuracy, threshold .80. Errors of candidates have a latent normal correlation. Beside the joint critical
+values: Bonferroni with the same spending, and a gate at level .05 without a memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtri
+
+from custodes.stats.arrays import Bools, Floats
+from custodes.stats.stopping.reused_labels import (
+    NextTest,
+    Precision,
+    correlation_of,
+    level_after,
+    next_level,
+    proportion_z,
+    spending,
+)
+
+LABELS, FLOOR, LEVEL, DRAWS = 200, 0.8, 0.05, 1024
+TEST = Precision(FLOOR, trials=LABELS, whole=True)
+
+
+class Gate:
+    """The gate of `custodes gate --ledger` for accuracies on a fixed set of labels."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.results, self.critical, self.spent = rng, np.empty((0, LABELS)), list[float](), list[float]()
+        self.openings, self.start = 0, 0
+
+    def opens(self, correct: Bools) -> bool:
+        self.results = np.vstack([self.results, correct - correct.mean()])
+        level = next_level(level_after(self.openings, LEVEL), self.spent)
+        correlation = correlation_of(self.results[self.start :])
+        test = NextTest(correlation, self.critical, rng=self.rng, draws=DRAWS)
+        critical = TEST.attained(test.critical(level))
+        self.critical.append(critical)
+        self.spent.append(test.crossing(critical))
+        is_open = proportion_z(float(correct.sum()), LABELS, FLOOR) > critical
+        if is_open:
+            self.openings += 1
+            self.start, self.critical, self.spent = len(self.results), [], []
+        return is_open
+
+
+class Bonferroni(Gate):
+    """Spending without the joint distribution, all of it on the path without openings."""
+
+    def opens(self, correct: Bools) -> bool:
+        self.start += 1
+        return proportion_z(float(correct.sum()), LABELS, FLOOR) > -ndtri(LEVEL * spending(self.start))
+
+
+class NoMemory(Gate):
+    """Each candidate at level .05."""
+
+    def opens(self, correct: Bools) -> bool:
+        return proportion_z(float(correct.sum()), LABELS, FLOOR) > -ndtri(LEVEL)
+
+
+class Candidates:
+    """Candidates of given accuracies whose errors have a latent correlation with each other."""
+
+    def __init__(self, correlation: float, rng: np.random.Generator) -> None:
+        self.correlation, self.rng, self.common = correlation, rng, rng.standard_normal(LABELS)
+
+    def latent(self, near: Floats | None = None) -> Floats:
+        """Latent values of a new candidate, correlated with those of another (default: with all)."""
+        center = self.common if near is None else near
+        weight = np.sqrt(self.correlation) if near is None else self.correlation
+        return weight * center + np.sqrt(1 - weight**2) * self.rng.standard_normal(LABELS)
+
+    @staticmethod
+    def correct(latent: Floats, accuracy: float) -> Bools:
+        return latent < ndtri(accuracy)
+
+
+def all_at_the_floor(gate: Gate, candidates: Candidates, *, n: int = 50) -> bool:
+    """Whether any of n candidates at the floor opens."""
+    return any(gate.opens(candidates.correct(candidates.latent(), FLOOR)) for _ in range(n))
+
+
+def good_twentieth(gate: Gate, candidates: Candidates, *, at: int = 20) -> bool:
+    """Whether a candidate at .89 opens after 19 at .78."""
+    for _ in range(at - 1):
+        gate.opens(candidates.correct(candidates.latent(), FLOOR - 0.02))
+    return gate.opens(candidates.correct(candidates.latent(), FLOOR + 0.09))
+
+
+def searcher(gate: Gate, candidates: Candidates, *, good: float, n: int = 50, every: int = 1) -> bool:
+    """Whether a searcher who goes on after a true opening gets a false one.
+
+    Until the first opening, every `every`-th candidate is truly good, the others are at the floor. After it, candidates
+    at the floor are near copies of the one that opened.
+    """
+    near = None
+    for k in range(n):
+        is_good = near is None and k % every == 0
+        latent = candidates.latent(near)
+        if gate.opens(candidates.correct(latent, good if is_good else FLOOR)):
+            if not is_good:
+                return True
+            near = latent
+    return False
+
+
+def climber(gate: Gate, candidates: Candidates, *, good: float, n: int = 50) -> bool:
+    """Whether a searcher gets a false opening who tries a good variant of the last opening, then two bad ones."""
+    near = None
+    for k in range(n):
+        is_good = k % 3 == 0
+        latent = candidates.latent(near)
+        if gate.opens(candidates.correct(latent, good if is_good else FLOOR)):
+            if not is_good:
+                return True
+            near = latent
+    return False
+
+
+STUDIES: dict[str, Callable[[Gate, Candidates], bool]] = {
+    "any false opening, 50 at the floor": all_at_the_floor,
+    "power for +.09 at the 20th": good_twentieth,
+    "false, copies of an opening at .83": partial(searcher, good=0.83),
+    "false, copies of an opening at .92": partial(searcher, good=0.92),
+    "false, one of two good, .83": partial(searcher, good=0.83, every=2),
+    "false, climber, good at .92": partial(climber, good=0.92),
+}
+GATES: dict[str, type[Gate]] = {"ledger": Gate, "bonferroni": Bonferroni, "no memory": NoMemory}
+
+
+def rows(runs: int, only: str) -> Iterator[dict[str, object]]:
+    """One row per study and correlation: the rate of each gate, with the standard error of the ledger's."""
+    for name, study in ((name, study) for name, study in STUDIES.items() if only in name):
+        for correlation in (0.5, 0.8, 0.95):
+            rates = {}
+            for gate, kind in GATES.items():
+                rngs = [np.random.default_rng([seed, int(100 * correlation)]) for seed in range(runs)]
+                rates[gate] = np.mean([study(kind(rng), Candidates(correlation, rng)) for rng in rngs])
+            error = np.sqrt(rates["ledger"] * (1 - rates["ledger"]) / runs)
+            yield {"study": name, "correlation": correlation, **rates, "standard error": error}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--only", default="", help="Studies whose name contains this.")
+    options = parser.parse_args()
+    for row in rows(options.runs, options.only):
+        print("  ".join(f"{key} {value:.3f}" if isinstance(value, float) else str(value) for key, value in row.items()))
