@@ -59,6 +59,7 @@ BELOW = {
 """`public` is the package itself, `import custodes`."""
 
 TOGETHER = {
+    "gate": {"consistency", "rates"},
     "verdict": {
         "check",
         "rates",

@@ -89,7 +89,7 @@ class Reading:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME: a column or path (response.output); for text, human, metric also patterns"
+            help="ROLE=NAME: a column or path (response.output); for text, human, metric patterns"
             f" (output_{{system}}, scores.*); comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),

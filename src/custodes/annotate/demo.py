@@ -48,14 +48,14 @@ def demo(
 
     `folder`: folder for study.db (default: a temporary one, which is removed at the end). `port` 0 uses any free port.
     """
-    with interrupted() as stopped, trying(port=port, folder=folder, tell=tell) as trial:
+    with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as an annotator: {trial.ask}")
         tell(f"the owner's page (this link works once): {trial.site.owner}")
         tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
         if open_browser:
             webbrowser.open(trial.ask)
         tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends the demonstration and removes the study")
-        trial.site.wait(stopped, tell=tell)
+        trial.site.wait(signals, tell=tell)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,10 +58,10 @@ class ServedSite:
         recruit = self.services[study].plan.people.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
-    def wait(self, stopped: threading.Event, *, tell: Callable[[str], object]) -> None:
-        """Wait until the server is stopped, or has ended by itself; `tell` gets messages on finished studies."""
+    def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
+        """Wait for a signal, or until the server has ended by itself; `tell` gets messages on finished studies."""
         finished = set[str]()
-        while self.is_alive() and not stopped.wait(1.0):
+        while self.is_alive() and not _arrived(signals, 1.0):
             for name, service in self.services.items():
                 with suppress(CustodesError):  # it cannot be written at present
                     if name not in finished and service.state().result() == FINISHED:
@@ -97,7 +98,7 @@ def serve(
     studies = [paths] if isinstance(paths, str | Path) else list(paths)
     opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
     at_least("people", people, 0)
-    with interrupted() as stopped, opened as site:
+    with interrupted() as signals, opened as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name, service in site.services.items():
             links = service.invite(people).result() if people else []
@@ -115,7 +116,7 @@ def serve(
         tell("Ctrl-C stops it; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
-        site.wait(stopped, tell=tell)
+        site.wait(signals, tell=tell)
         lines = list[str]()
         for name, path in named(studies).items():
             with suppress(CustodesError):
@@ -387,13 +388,17 @@ def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], 
 
 
 @contextmanager
-def interrupted() -> Iterator[threading.Event]:
-    """Event that is set by the first Ctrl-C or similar signal; a second one has its usual effect."""
-    stopped, before = threading.Event(), dict[int, Any]()
+def interrupted() -> Iterator[SimpleQueue[int]]:
+    """Queue of the first Ctrl-C or similar signal; a second one has its usual effect.
+
+    A handler may run while this thread holds the lock of an event or of a queue of another type, and would wait for it
+    forever; `SimpleQueue.put` is reentrant.
+    """
+    signals, before = SimpleQueue[int](), dict[int, Any]()
 
     def leave(number: int, frame: object) -> None:
         signal.signal(number, before[number])
-        stopped.set()
+        signals.put(number)
 
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -401,7 +406,16 @@ def interrupted() -> Iterator[threading.Event]:
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, leave)
     try:
-        yield stopped
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _arrived(signals: SimpleQueue[int], seconds: float) -> bool:
+    """Whether a signal arrives within a time."""
+    try:
+        signals.get(timeout=seconds)
+    except Empty:
+        return False
+    return True
