@@ -177,8 +177,24 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     columns = {"item": "id", "score": ["human:{rater:expert}", "metric:{rater:judge_a}"]}
     with pytest.raises(InputError, match=error):
         cu.count_labels(traces().with_columns(**change).lazy(), columns=columns)
-    with pytest.raises(OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\)"):
-        cu.count_labels(traces().lazy(), by=["topics"])
+    for by, message in (
+        ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
+        ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
+        ("judge_a", "by='judge_a' is a column of the labels already"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])
+
+
+def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
+    counts = cu.count_labels(traces().lazy(), name="table")  # in the layout that `judge` writes, with a column `repeat`
+    again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
+    assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
+    with pytest.raises(InputError, match="column 'n_outputs' holds counts; give them to rates"):
+        cu.count_labels(counts.lazy())
+    both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
+    with pytest.raises(InputError, match="column 'repeat' numbers repeated labels of an output; count one run"):
+        cu.count_labels(both.lazy())
 
 
 def test_texts_are_no_labels() -> None:

@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.labels import label_words
+from custodes.data.labels import MOST_STEPS, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.labels import LOOKED_AT, MOST_WORDS, LabelLayout, label_layout
@@ -24,8 +24,14 @@ WHERE = "count_labels"
 MOST_KINDS = 500
 """Most kinds of outputs (system, labels, columns of `by`) in tables whose outputs share items or clusters."""
 
+MOST_LABELS = 10_000
+"""Most different labels of all raters and aspects, in a table with a row per label."""
+
 MOST_CLUSTERS = 200_000
 """Most kinds of clusters without human labels."""
+
+MOST_VALUES = 50
+"""Most values of a column of `by`; of numbers `MOST_STEPS`, as more become quartiles of single outputs."""
 
 FURTHER_ROWS = 1_000
 """Rows with another value of a column that is constant in the first rows."""
@@ -109,13 +115,14 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
             for value in seen:
                 other = other & (nw.col(name) != value)
             parts.append(collected(rows.select(flat).filter(other).head(FURTHER_ROWS)))
-    layout = label_layout(pl.concat(parts, how="vertical_relaxed").unique(maintain_order=True), columns)
+    sample = pl.concat(parts, how="vertical_relaxed").unique(maintain_order=True)
+    layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(
             f"{WHERE}: columns {listed(flat)} are no table of labels; name the columns of labels, as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
-    if layout.repeat:
+    if layout.repeat and sample[layout.repeat].n_unique() > 1:
         raise InputError(f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one run")
     if layout.cluster and not layout.item:
         raise InputError(f"{WHERE}: no column numbers the outputs of clusters; name one with item=NAME")
@@ -126,7 +133,7 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect, the condition and the column of its labels, and their distinct values."""
+    """A rater in one aspect, its label in a row (null: none), and the distinct values of its labels."""
 
     name: str
     kind: str
@@ -145,7 +152,7 @@ class _Plan:
         All rows.
     layout : LabelLayout
     raters : mapping of str to _Rater
-        By the name of the column of labels in `outputs`.
+        By the name of the column of its labels in `outputs`.
     by : tuple of str
         Columns that are kept.
     unit : str
@@ -296,6 +303,13 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
             raise OptionError(f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}")
         if column in (*COLUMNS, "n_outputs", layout.item, *layout.systems) or column in layout.used:
             raise OptionError(f"{WHERE}: by={column!r} is a column of the labels already; leave it out")
+        values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
+        most = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
+        if values.len() > most:
+            raise OptionError(
+                f"{WHERE}: by={column!r} has more than {most} different values; give a column with fewer, such as "
+                "groups of its values"
+            )
     systems = collected(rows.select(system=_system(layout, name)).unique().head(2)).height
     raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
@@ -315,15 +329,20 @@ def _system(layout: LabelLayout, name: str) -> nw.Expr:
     return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
 
 
+def _few(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
+    """The distinct values of a column, if they may be labels."""
+    if values.len() > most:
+        raise InputError(
+            f"{WHERE}: column {values.name!r} has more than {most} different values; scores and texts are not counted: "
+            "give a column of labels, or rates a sample of the table"
+        )
+    return values
+
+
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a column for each."""
     for column in (*layout.human, *layout.metrics):
-        values = collected(rows.select(column).unique().head(MOST_WORDS + 1)).to_series()
-        if values.len() > MOST_WORDS:
-            raise InputError(
-                f"{WHERE}: column {column!r} has more than {MOST_WORDS} different values; scores and texts are not "
-                "counted: give a column of labels, or rates a sample of the table"
-            )
+        values = _few(collected(rows.select(column).unique().head(MOST_WORDS + 1)).to_series())
         rater, aspect = layout.criteria.get(column, (column, ""))
         kind = "human" if column in layout.human else "metric"
         yield _Rater(name=rater, kind=kind, aspect=aspect, label=nw.col(column), values=values)
@@ -332,7 +351,8 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
 def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a row per label."""
     places = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
-    survey = collected(rows.select(*places, layout.label).unique().head(MOST_WORDS * MOST_WORDS))
+    survey = collected(rows.select(*places, layout.label).unique().head(MOST_LABELS))
+    _few(survey[layout.label], most=MOST_LABELS - 1)
     for values, part in survey.sort(places).group_by(places, maintain_order=True):
         chosen = nw.lit(True)
         of = dict(zip(places, values, strict=True))
@@ -345,5 +365,5 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
             kind=kind or ("human" if looks_human(rater) else "metric"),
             aspect=str(of.get(layout.aspect) or ""),
             label=nw.when(chosen).then(nw.col(layout.label)),
-            values=part[layout.label],
+            values=_few(part[layout.label]),
         )

@@ -49,6 +49,20 @@ def test_rates_and_measures_equal_their_definitions() -> None:
     assert result.confusion["proportion"].sum() == pytest.approx(1)
 
 
+def test_labels_within_those_of_the_judge_have_the_neutral_prior() -> None:
+    judge = ["pass"] * 30 + ["fail"] * 970
+    human = ["pass"] * 10 + ["fail"] * 5 + [None] * 15 + ["fail"] * 15 + [None] * 955
+    data = pl.DataFrame({"id": range(1000), "judge": judge, "human": human})
+    draw = np.random.default_rng(1)
+    share = draw.beta(30.5, 970.5, size=200_000)
+    for sampling, prior in (("by-judge", 1 / 3), ("random", 1 / 2)):
+        values = share * draw.beta(10 + prior, 5 + prior, size=200_000)
+        values += (1 - share) * draw.beta(prior, 15 + prior, size=200_000)
+        rates = row(cu.rates(data, sampling=sampling).rates)
+        bounds = [rates["corrected_rate_low"], rates["corrected_rate_high"]]
+        assert bounds == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.004)
+
+
 def test_swapping_the_positive_label_mirrors_everything() -> None:
     one, other = (cu.rates(table(), positive=label) for label in ("pass", "fail"))
     first, second = row(one.rates), row(other.rates)

@@ -27,6 +27,16 @@ def test_one_stratum_is_jeffreys_interval() -> None:
         assert np.quantile(draws, level) == pytest.approx(stats.beta.ppf(level, 13.5, 7.5), abs=0.003)
 
 
+def test_the_prior_is_a_pseudo_count_of_each_label() -> None:
+    counts = LabelCounts(np.array([[15.0, 0.0], [5.0, 10.0]]), np.array([970.0, 30.0]))
+    posterior = joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), draws=100_000, prior=1 / 3)
+    shares, rates = posterior.draws.sum(axis=2), posterior.draws[:, :, 1] / posterior.draws.sum(axis=2)
+    for level in (0.025, 0.5, 0.975):
+        assert np.quantile(rates[:, 1], level) == pytest.approx(stats.beta.ppf(level, 10 + 1 / 3, 5 + 1 / 3), abs=0.005)
+        assert np.quantile(rates[:, 0], level) == pytest.approx(stats.beta.ppf(level, 1 / 3, 15 + 1 / 3), abs=0.003)
+        assert np.quantile(shares[:, 1], level) == pytest.approx(stats.beta.ppf(level, 30.5, 970.5), abs=0.001)
+
+
 def test_estimate_is_post_stratified() -> None:
     estimate = joint_posterior(COUNTS, sampling="by-judge", rng=np.random.default_rng(0)).estimate
     np.testing.assert_allclose(estimate, [[0.24 * 0.9, 0.24 * 0.1], [0.76 * 6 / 80, 0.76 * 74 / 80]])

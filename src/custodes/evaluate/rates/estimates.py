@@ -16,6 +16,8 @@ from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
 from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff
 from custodes.stats.rates.posterior import (
+    NEUTRAL_PRIOR,
+    PRIOR,
     JointPosterior,
     LabelCounts,
     Sampling,
@@ -118,9 +120,9 @@ class StratifiedLabels:
         by_cluster = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
         return LabelCounts(self.counts.labelled / self.divisor(influence), self.counts.total / by_cluster)
 
-    def posterior(self, counts: LabelCounts) -> JointPosterior:
+    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
         """The joint posterior of effective counts."""
-        return joint_posterior(counts, sampling=self.sampling, rng=self.rng)
+        return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
     def _independent(self) -> JointPosterior:
@@ -270,7 +272,8 @@ def judge_rates(
     draws = np.full(1, np.nan)
     counts = stratified.counts
     if n_labelled and n_judged:
-        values = positive_rate(stratified.posterior(stratified.effective(influence)).values)
+        prior = NEUTRAL_PRIOR if sampling == "by-judge" and strata is None else PRIOR
+        values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
         draws, corrected = values[1:], bounded(values, confidence)
     if n_labelled and sampling == "random":
         human = _wilson(float(positive_rate(whole.estimate)), human_n, confidence)

@@ -213,18 +213,19 @@ def rates(
     Notes
     -----
     Human labels within each label of the judge, weighted by how often the judge gives that label (post-stratification),
-    give the corrected rate; its interval is that of the posterior under Jeffreys' prior. With `sampling='by-label'` the
-    judge's rate is corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities
-    (columns `cluster` and `probability` of items) reduce counts to effective counts. Differences and error rates of
-    two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
+    give the corrected rate; its interval is that of the posterior under Jeffreys' prior, with `sampling='by-judge'`
+    under a neutral prior (pseudo-counts of 1/3). With `sampling='by-label'` the judge's rate is corrected by TPR and
+    TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and `probability` of items)
+    reduce counts to effective counts; `n_outputs` says how many equal outputs an item stands for. Differences and error
+    rates of two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
 
     The table `replacement` has the alternative annotator test, if outputs have labels of several annotators. It tests
     for each annotator whether the judge is closer to the other annotators, up to the margin `epsilon`.
 
     References
     ----------
-    Rogan and Gladen 1978; Holt and Smith 1979; Brown, Cai and DasGupta 2001; Fiedler 2026, arXiv 2605.06939
-    (differential error); Calderon, Reichart and Dror 2025 (alternative annotator test).
+    Rogan and Gladen 1978; Holt and Smith 1979; Brown, Cai and DasGupta 2001; Kerman 2011 (neutral prior); Fiedler
+    2026, arXiv 2605.06939 (differential error); Calderon, Reichart and Dror 2025 (alternative annotator test).
 
     Examples
     --------
