@@ -46,7 +46,7 @@ EMPTY = {
     ("ceiling", "history"),
     ("agreement", "labels"),
     ("annotators", "pairs"),
-    ("combine", "pruning"),
+    *(("combine", name) for name in ("pruning", "trade_off", "calibration")),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
