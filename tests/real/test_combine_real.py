@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from tests.pages import blocks
 from tests.real.glass_ceiling import TURNED
 
 
@@ -53,3 +54,28 @@ def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared
     assert made.groups.select(pl.col("group").n_unique()).item() == 23
     assert made.groups.filter(method="pairwise")["items"].sum() == 2985
     assert made.favoritism.is_empty()
+
+
+def test_weights_of_the_page_give_the_published_score_of_rewardbench(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scores = pl.read_csv(shared_data / "rewardbench" / "scores.tsv.gz", separator="\t")
+    scores.write_csv("rewards.csv")
+    page = Path(__file__).parents[2] / "docs" / "howto" / "combine-reward-models.md"
+    (code,) = (code for _, code in blocks(page, "python") if "SECTIONS" in code)
+    exec(code, {"cu": cu, "pl": pl})
+    study = cu.read("rewards.csv", reader="rewardbench", items="weights.csv")
+    metrics = cu.agreement(study, resamples=0, metrics="metametrics_pred").metrics
+    # 93.42 in the paper's table of RewardBench
+    assert metrics["sample_accuracy"].item() == pytest.approx(0.9342, abs=5e-5)
+
+
+def test_auto_is_not_below_the_best_metric_where_the_others_add_noise(shared_data: Path) -> None:
+    study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
+    result = cu.combine(
+        study, target="consistency", human="expert*", method=["auto", "best"], repeats=1, resamples=0, unseen="none"
+    )
+    auto, best = result.comparison["kendall"]
+    assert auto > best - 0.005
+    assert result.model.method == "half-blend"

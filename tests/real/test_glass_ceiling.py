@@ -132,6 +132,16 @@ def test_few_components_and_communities_as_published(shared_data: Path, level: s
         assert result.summary["rank_sum_clusters"].item() == 2
 
 
+def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
+    """The page on the four papers: no published number."""
+    result = cu.ceiling(summeval, human="expert*", level="system", resamples=0)
+    metrics = result.prediction.filter(features="metrics")
+    assert metrics["kendall"].to_list() == pytest.approx([0.60, 0.50, 0.73, 0.80], abs=0.03)
+    assert metrics["r2"].to_list() == pytest.approx([0.37, 0.42, 0.51, 0.71], abs=0.01)
+    best = result.information.group_by("target", maintain_order=True).agg(pl.all().sort_by("mse_both").first())
+    assert best["mse_ratio"].to_list() == pytest.approx([0.18, 0.66, 0.40, 0.14], abs=0.01)
+
+
 def test_rank_sums_of_systems_left_out(shared_data: Path) -> None:
     """Figures 7 and 8 at the system level: other human aspects have information that all metrics lack."""
     study = authors_study(shared_data / "glass-ceiling" / "SUM_EVAL.csv.gz")

@@ -315,7 +315,7 @@ def ceiling(
     notes = [*who.notes, *_few_notes(who, level, resamples)]
     result = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
     strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
-    return replace(result, notes=(*result.notes, *_notes(result, who, strangers)))
+    return replace(result, notes=(*result.notes, *_notes(result, who, level, strangers)))
 
 
 def _without_lone_items(who: RaterScores) -> RaterScores:
@@ -377,7 +377,7 @@ def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
     return noted(("few-systems", n if n < FEW and resamples else 0, f"{n} systems: intervals are unreliable"))
 
 
-def _notes(result: Ceiling, who: RaterScores, strangers: Sequence[str]) -> list[Note]:
+def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[str]) -> list[Note]:
     """Notes on limits of the study design, on annotators that cannot be compared, and on predictions above the bound.
 
     The bound assumes independent errors of annotators. `strangers` are the annotators excluded from the halo table.
@@ -409,10 +409,14 @@ def _notes(result: Ceiling, who: RaterScores, strangers: Sequence[str]) -> list[
         ),
         (
             "two-clusters",
-            min(_clusters(who, k) for k in humans) == 2,
+            level == "output" and min(_clusters(who, k) for k in humans) == 2,
             "annotators rated only two items or clusters: no forward path can be selected without the held-out one",
         ),
-        ("weights-unused", who.design.item_weights is not None, "item weights do not affect predictions"),
+        (
+            "weights-unused",
+            level == "output" and who.design.item_weights is not None,
+            "item weights do not affect predictions",
+        ),
         (
             "one-annotator",
             len(alone),

@@ -79,7 +79,8 @@ class SystemTarget(PredictedAspect):
         """Agreement of the orders by two halves of the annotators; the bound of a predictor is not estimated."""
         if len(self.persons) < 2:
             return {}
-        scores = np.stack(list(self.persons.values()))[:, :, self.systems]
+        by_name = sorted(self.persons, key=self.who.people.__getitem__)  # halves do not depend on the order of people
+        scores = np.stack([self.persons[person] for person in by_name])[:, :, self.systems]
         weights = self.who.design.item_weights
 
         def order(half: NDArray[np.intp]) -> NDArray[np.int8]:
