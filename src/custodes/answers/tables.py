@@ -244,8 +244,7 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
     if _single(values):
         return pl.Series(name, [None if values != values else values] * height, dtype=kind)
     if isinstance(values, np.ndarray):
-        values = pl.Series(np.ascontiguousarray(values).ravel())
-        values = values.fill_nan(None) if values.dtype.is_float() else values
+        values = pl.Series(np.ascontiguousarray(values).ravel(), nan_to_null=values.dtype.kind == "f")
     if isinstance(values, pl.Series):
         return pl.Series(name, values).cast(kind)
     column = pl.Series(name, values, dtype=kind)

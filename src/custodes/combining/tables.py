@@ -18,7 +18,8 @@ from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.clusters import counted
+from custodes.evaluate.favoritism import mean_columns
 from custodes.evaluate.rater_scores import METRIC
 from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
@@ -113,9 +114,9 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         items=of.study.items,
         name=of.study.name,
     )
-    metrics = favoritism(study, confidence=terms.confidence, resamples=terms.resamples, rng=rng).metrics
-    columns = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "sample_accuracy")
-    return {"method": metrics["metric"], **{name: metrics[name] for name in columns}}, []
+    (part,) = counted(study, {})
+    columns = mean_columns(part, confidence=terms.confidence, resamples=terms.resamples, rng=rng)
+    return {"method": columns.pop("metric"), **columns}, []
 
 
 def weight_columns(

@@ -72,12 +72,12 @@ class Raters:
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in order."""
-        return tuple(self.frame.filter(pl.col("kind") == kind)["rater"])
+        return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
 
     @property
     def kind(self) -> dict[str, str]:
         """Rater to kind."""
-        return dict(zip(self.frame["rater"], self.frame["kind"], strict=True))
+        return dict(zip(self.frame["rater"].to_list(), self.frame["kind"].to_list(), strict=True))
 
     @property
     def direction(self) -> dict[str, float]:

@@ -331,18 +331,8 @@ def _answer(
     tables = Favoritism.part(
         part.aspect,
         metrics={
-            "metric": counts.metrics,
-            # A mean of absolute values decreases with the number of items, so the interval is for samples of the same
-            # size.
-            **with_interval(
-                "mean_abs_favi",
-                _mean_sizes(part, sizes, resamples, rng),
-                confidence,
-                clusters=part.n_clusters,
-                bounds=favi_score.SIZES,
-            ),
+            **mean_columns(part, confidence=confidence, resamples=resamples, rng=rng),
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
-            "sample_accuracy": favi_score.sample_accuracy(paired.sum(axis=1)),
             "system_accuracy": mean_of_defined(agrees),
             "overall": [name in part.overall for name in counts.metrics],
         },
@@ -381,6 +371,16 @@ def _answer(
         *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
     ]
     return tables, [*part.notes, *notes]
+
+
+def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Mean |favi| over pairs of systems, with its interval, and sample accuracy of every metric."""
+    paired = np.moveaxis(part.counts.paired, 1, 0)
+    draws = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
+    # A mean of absolute values decreases with the number of items: the interval is for samples of the same size.
+    ends = with_interval("mean_abs_favi", draws, confidence, clusters=part.n_clusters, bounds=favi_score.SIZES)
+    accuracy = favi_score.sample_accuracy(paired.sum(axis=1))
+    return {"metric": part.counts.metrics, **ends, "sample_accuracy": accuracy}
 
 
 def _posterior(

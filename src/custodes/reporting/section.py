@@ -185,7 +185,7 @@ class Context:
         pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
         return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 
-    @property
+    @cached_property
     def one_sided(self) -> list[str]:
         """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or it is
         declared."""
@@ -288,9 +288,9 @@ def render(template: str, **values: Any) -> str:
     return str(environment().get_template(template).render(**values))
 
 
-def spec_of(chart: Any) -> dict[str, Any]:
-    """Specification of a chart without data; the page sets rows, colours and width."""
-    spec: dict[str, Any] = chart.to_dict(validate=False)
+def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
+    """Specification of a chart without data, with some properties; the page sets rows and colours."""
+    spec: dict[str, Any] = chart.to_dict(validate=False) | properties
     for name in ("$schema", "config"):
         spec.pop(name, None)
     return spec

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import polars as pl
+from polars import selectors
 
 from custodes.answers.tables import Column, Kind
 from custodes.answers.views import digits_of_column, marked
@@ -125,25 +126,19 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
     """Columns as lists; labels as positions in a list of distinct ones, numbers rounded."""
-    return {"rows": frame.height, "columns": {name: _column(frame[name]) for name in frame.columns}}
+    numbers = selectors.float().cast(pl.Float64)
+    short = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
+    return {"rows": frame.height, "columns": {column.name: _column(column) for column in short.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        values = series.drop_nulls().unique(maintain_order=True)
-        codes = series.replace_strict(values, range(values.len()), default=-1, return_dtype=pl.Int64)
-        return {"labels": values.to_list(), "codes": codes.to_list()}
-    if series.dtype.is_float():
-        return _short(series.cast(pl.Float64)).to_list()
+        places: dict[str | None, int] = {}
+        codes = [-1 if label is None else places.setdefault(label, len(places)) for label in series.to_list()]
+        return {"labels": list(places), "codes": codes}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()
-
-
-def _short(values: pl.Series) -> pl.Series:
-    """Numbers with few digits; null for missing values."""
-    finite = pl.select(pl.when(values.is_finite()).then(values)).to_series()
-    return finite.round_sig_figs(DIGITS)
 
 
 def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import pair_counts
+from custodes.stats.correlation import system_counts
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
@@ -34,7 +34,7 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    counts = pair_counts(means_human, means_metrics, pairs=pairs)
+    counts = system_counts(means_human, means_metrics, pairs=pairs)
     tied = counts.pairs - counts.untied_x - counts.untied_y + counts.untied
     return ratio((counts.concordance + counts.untied) / 2 + tied, counts.pairs)
 

@@ -21,6 +21,7 @@ EXACT = 4096**2
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_TABLE = 2  # most cells of a table of levels, relative to the outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
 _INT8 = 127  # maximum number of signs whose sum fits int8
@@ -135,9 +136,12 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         sides = [side or _Sorted.of(values[part]) for side, values in zip(single, (x, y), strict=True)]
         gaps = absent if len(absent) == 1 else absent[part]
         added = 2 * (gaps * (n - gaps))[:, 0]
-        first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
-        totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-        net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
+        if (few := _few_levels(*sides)) is not None:
+            net = few
+        else:
+            first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
+            totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
+            net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
         tau[part] = tau_b(net - added, *(n * n - (side.end - side.first).sum(axis=1) - added for side in sides))
     return tau.reshape(shape)
 
@@ -197,6 +201,38 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
             untied_y += np.count_nonzero(sy, axis=0)
             untied += np.count_nonzero(product, axis=0)
     return ConcordanceCounts(concordance, untied_x, untied_y, untied, total)
+
+
+def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:
+    """Counts of pairs of systems that can be compared.
+
+    Parameters
+    ----------
+    human, metrics, pairs
+        As in `over_systems`.
+
+    Returns
+    -------
+    :
+        Counts (B, metrics).
+
+    Examples
+    --------
+    >>> counts = system_counts(np.array([[[1.0, 2]]]), np.array([[[1.0, 3]]]), pairs=np.ones((1, 2, 2), dtype=bool))
+    >>> counts.concordance.tolist()
+    [[1]]
+    """
+    return pair_counts(_same_row(human), metrics, pairs=None if _every(pairs) else pairs)
+
+
+def _same_row(human: Floats) -> Floats:
+    """Scores (B, metrics, systems), with a single row for all metrics if they are equal."""
+    return human[:, :1] if (human == human[:, :1]).all() else human
+
+
+def _every(pairs: Bools) -> bool:
+    """Whether all pairs of systems can be compared: (metrics, systems, systems)."""
+    return bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -301,12 +337,11 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     >>> over_systems("kendall", np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
     [[0.333]]
     """
-    human = human[:, :1] if (human == human[:, :1]).all() else human  # the same row for all metrics
-    every = bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
     if kind == "kendall":
-        counts = pair_counts(human, metrics, pairs=None if every else pairs)
+        counts = system_counts(human, metrics, pairs=pairs)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
-    if every:
+    human = _same_row(human)
+    if _every(pairs):
         return ROWS[kind](human, metrics)
     block = blocks_of(pairs)
     sides = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
@@ -385,6 +420,25 @@ class _Sorted(NamedTuple):
             return cls(order, *tie_runs(ordered), True)
         place = np.arange(values.shape[1])[np.newaxis]
         return cls(order, place, place + 1, False)
+
+
+def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
+    """Concordant minus discordant ordered pairs (rows,), from a table of the levels of both sides; None if they have
+    too many levels for a table to be faster."""
+    n, rows = x.order.shape[1], max(len(x.order), len(y.order))
+    starts = [np.broadcast_to(side.first == np.arange(n), side.order.shape) for side in (x, y)]
+    shape = tuple(int(np.count_nonzero(start, axis=1).max()) for start in starts)
+    if math.prod(shape) > _TABLE * n:
+        return None
+    codes = []
+    for side, start in zip((x, y), starts, strict=True):
+        codes.append(np.empty(side.order.shape, dtype=np.intp))
+        np.put_along_axis(codes[-1], side.order, np.cumsum(start, axis=1) - 1, axis=1)
+    cell = (np.arange(rows)[:, np.newaxis] * shape[0] + codes[0]) * shape[1] + codes[1]
+    table = np.bincount(cell.ravel(), minlength=rows * math.prod(shape)).reshape(rows, *shape)
+    lower_y = np.cumsum(table, axis=2)
+    signed = 2 * lower_y - table - lower_y[..., -1:]  # of each level of x: lower less higher values of y
+    return np.asarray(2 * (table[:, 1:] * np.cumsum(signed, axis=1)[:, :-1]).sum(axis=(1, 2)))
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:

@@ -185,12 +185,13 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
 
     def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
         """Group and size of each cell of answers, and by group the sums of squared sums and of squared sizes."""
-        keys, at = np.unique(np.stack([place, within]), axis=1, return_inverse=True)
-        total, number = np.bincount(at, weights=value), np.bincount(at, minlength=keys.shape[1])
+        width = int(within.max(initial=0)) + 1
+        keys, at = np.unique(place * width + within, return_inverse=True)
+        of_group, total, number = keys // width, np.bincount(at, weights=value), np.bincount(at, minlength=len(keys))
         squares = (
-            np.bincount(keys[0], weights=sums_or_counts**2.0, minlength=n_groups) for sums_or_counts in (total, number)
+            np.bincount(of_group, weights=sums_or_counts**2.0, minlength=n_groups) for sums_or_counts in (total, number)
         )
-        return keys[0], at, *squares
+        return of_group, at, *squares
 
     total, square = sums(value), sums(value**2)
     of_worker, at, same, same_n = cells(worker)

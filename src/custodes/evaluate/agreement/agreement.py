@@ -213,7 +213,15 @@ def agreement(
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
-    answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
+    answers = each(
+        answer,
+        parts,
+        rng=generator,
+        progress=progress,
+        desc="agreement",
+        label=lambda _: "",
+        threads=False,  # else the resamples of several aspects would be in memory at a time
+    )
     notes = [*label_notes, *(note for _, notes in answers for note in notes)]
     return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
 

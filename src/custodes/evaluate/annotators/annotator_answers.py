@@ -73,8 +73,8 @@ class AnnotatorAnswers:
     def clusters(self) -> Ints:
         """(workers,): number of clusters of items with an answer of the annotator and of others."""
         worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
-        seen = np.unique(np.stack([worker, unit]), axis=1)
-        return np.bincount(seen[0], minlength=len(self.raters))
+        width = int(unit.max(initial=0)) + 1
+        return np.bincount(np.unique(worker * width + unit) // width, minlength=len(self.raters))
 
     @property
     def both(self) -> Bools:

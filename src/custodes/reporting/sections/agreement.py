@@ -23,7 +23,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             "letter do not differ significantly.",
             alt="Dot-and-whisker plot of the chosen statistic for every metric, best first; the table below holds the "
             "same numbers.",
-            spec=spec_of(intervals(empty_rows(), label="{statistic}").properties(width="container")),
+            spec=spec_of(intervals(empty_rows(), label="{statistic}"), width="container"),
             table="chance",
             lines=("metric",),
             where={"aspect": "{aspect}"},

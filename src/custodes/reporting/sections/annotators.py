@@ -85,7 +85,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             "resampled items."
             f" Red: a significant finding (all tests of all annotators together).{_left_out(rows, kind)}",
             alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",
-            spec=spec_of(competence(empty_rows()).properties(width="container")),
+            spec=spec_of(competence(empty_rows()), width="container"),
             table="annotators-shown",
             lines=("rater",),
             where={"aspect": "{aspect}", "answer_type": kind},

@@ -81,7 +81,7 @@ def _bars(result: Ceiling) -> Figure:
         "Grey tick: one half of the annotators predicted by the other. Vermilion tick: the bound "
         "of a perfect predictor; the difference to 1 is noise of the human ratings.",
         alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
-        spec=spec_of(bars(empty_rows(), result).properties(width="container")),
+        spec=spec_of(bars(empty_rows(), result), width="container"),
         table="ceiling.prediction",
         lines=("target",),
     )
@@ -95,7 +95,7 @@ def _ratio() -> Figure:
         "the "
         "metrics alone. Below the dashed line: the other aspects hold information that no metric has. Band: interval.",
         alt="Lines of the ratio of errors against the penalty, one for every aspect.",
-        spec=spec_of(ratio_curve(empty_rows()).properties(width="container")),
+        spec=spec_of(ratio_curve(empty_rows()), width="container"),
         table="ceiling.information",
     )
 
@@ -110,7 +110,7 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
             "holds "
             "information that others lack; among near copies the choice is arbitrary. Coloured: other human aspects.",
             alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
-            spec=spec_of(paths(empty_rows(), result).properties(width="container")),
+            spec=spec_of(paths(empty_rows(), result), width="container"),
             table="ceiling.lasso",
             where=CHOSEN,
         ),
@@ -120,7 +120,7 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled: the interval of the "
             "gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
             alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
-            spec=spec_of(steps(empty_rows()).properties(width="container")),
+            spec=spec_of(steps(empty_rows()), width="container"),
             table="ceiling.forward",
             where=CHOSEN,
         ),
@@ -133,7 +133,7 @@ def _history(result: Ceiling) -> Figure:
         title="Prediction by release date of the metrics",
         caption="Prediction from all metrics released by each date; metrics without a date are left out.",
         alt="Lines of the agreement of predictions with human ratings against dates of release, one for every aspect.",
-        spec=spec_of(released(empty_rows(), result).properties(width="container")),
+        spec=spec_of(released(empty_rows(), result), width="container"),
         table="ceiling.history",
     )
 

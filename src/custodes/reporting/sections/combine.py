@@ -85,7 +85,7 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
         "the "
         "best single metric, also chosen without these outputs.",
         alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
-        spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
+        spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
         table="combine.comparison",
         where=CHOSEN,
         lines=("method",),
@@ -99,7 +99,7 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
         caption="Right: higher sample accuracy. Up: larger mean |Favi-Score| of the errors, which increases by chance "
         "where errors are few.",
         alt="Points of the mean |Favi-Score| of errors against sample accuracy, for every way of combining.",
-        spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
+        spec=spec_of(favoured(empty_rows(), result), width="container"),
         table="combine.favoritism",
         where=CHOSEN,
     )
@@ -115,7 +115,7 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
         "metric, others constant. Whisker: interval from refits on resampled items. Weights of near copies are "
         "arbitrary; one may be negative and the other larger instead.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
-        spec=spec_of(weights(empty_rows(), intervals=intervals).properties(width="container")),
+        spec=spec_of(weights(empty_rows(), intervals=intervals), width="container"),
         table="weights",
         where=CHOSEN,
         lines=("metric",),
@@ -130,7 +130,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
         caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b on held-out outputs at each "
         "budget. The cost of a metric is 1 if the raters file has no costs. Band: interval.",
         alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
-        spec=spec_of(drawn.properties(width="container")),
+        spec=spec_of(drawn, width="container"),
         table="costs",
         where=CHOSEN,
     )

@@ -38,7 +38,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
         title="Mean complementarity of two raters",
         caption="Dot: mean over pairs. Whisker: interval from resampled items. Dashed: unrelated raters.",
         alt="Dot-and-whisker plot of mean complementarity by kind of pair: human aspects, metrics, or one of each.",
-        spec=spec_of(averages(empty_rows()).properties(width="container")),
+        spec=spec_of(averages(empty_rows()), width="container"),
         table="complementarity.averages",
         lines=("kinds",),
     )
@@ -63,7 +63,7 @@ def _variance(result: Complementarity) -> Figure:
         f"of raters with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
         "agreement.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
-        spec=spec_of(variance_curve(empty_rows()).properties(width="container")),
+        spec=spec_of(variance_curve(empty_rows()), width="container"),
         table="complementarity.components",
     )
 

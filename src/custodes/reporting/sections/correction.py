@@ -73,7 +73,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="Right of the line: the first system wins more often. Whisker: interval. Orange square: the metric "
             "alone; blue triangle: human ratings alone; green dot: both, with the errors of the metric corrected.",
             alt="Three dots with whiskers for every pair of systems; the table below holds the corrected numbers.",
-            spec=spec_of(margins(empty_rows()).properties(width="container")),
+            spec=spec_of(margins(empty_rows()), width="container"),
             table="corrected",
             where=WHERE,
             lines=("pair",),

@@ -22,7 +22,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             "interval from resampled items. "
             "Labelled: the metric that agrees best with the annotators, the chosen one (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
-            spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
+            spec=spec_of(accuracy_scatter(empty_rows(), "{metric}"), width="container"),
             table="favoritism-points",
             where=HERE,
         ),
@@ -52,7 +52,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="Favi-Scores of each system by {metric}",
             caption="One point per opponent; box: quartiles; orange: median. Hollow: not significant.",
             alt="Strip and box plot of the Favi-Scores of every system against every other one, for the chosen metric.",
-            spec=spec_of(by_system(empty_rows()).properties(width="container")),
+            spec=spec_of(by_system(empty_rows()), width="container"),
             table="favoritism.pairs",
             where=OF_METRIC,
             lines=("system_a", "system_b"),

@@ -23,7 +23,7 @@ def _power(context: Context) -> list[Figure]:
             caption="Power to find the better system with human ratings alone, one analysis per pair. Points: pairs of "
             "systems at the margin that this study suggests.",
             alt="Lines of the power to find the better system against the margin, one for each number of annotations.",
-            spec=spec_of(curve(empty_rows()).properties(width="container")),
+            spec=spec_of(curve(empty_rows()), width="container"),
             table="plan.power",
             where={"aspect": "{aspect}"},
         )

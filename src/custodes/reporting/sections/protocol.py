@@ -56,7 +56,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title=MEASURES[measure],
             caption=caption,
             alt=f"Line of {MEASURES[measure]} against annotations; the table below holds where it ends.",
-            spec=spec_of(curve(empty_rows(), measure, lines=lines).properties(width="container")),
+            spec=spec_of(curve(empty_rows(), measure, lines=lines), width="container"),
             table="protocol.curve",
             where={"aspect": "{aspect}"},
         )

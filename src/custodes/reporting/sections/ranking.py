@@ -46,7 +46,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="Proportion of system pairs. Omission: a human difference that the metric misses. Insertion: a "
             "difference by the metric only. Inversion: opposite decisions.",
             alt="Stacked bars of correct decisions, omissions, insertions and inversions for every metric.",
-            spec=spec_of(stacked_errors(empty_rows()).properties(width="container")),
+            spec=spec_of(stacked_errors(empty_rows()), width="container"),
             table="ranking.errors",
             lines=("metric",),
             where={"aspect": "{aspect}"},

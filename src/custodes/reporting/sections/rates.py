@@ -45,7 +45,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="Rate of each system",
             caption="Vermilion: by the judge alone. Grey: by human labels alone. Blue: corrected by both.",
             alt="Dots with whiskers: rates of each system by judge, annotators and both; the table has the numbers.",
-            spec=spec_of(rate_dots(empty_rows()).properties(width="container")),
+            spec=spec_of(rate_dots(empty_rows()), width="container"),
             table="rates-by-source",
             lines=("row",),
             where={"aspect": "{aspect}"},

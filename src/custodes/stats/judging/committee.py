@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.arrays import Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
@@ -33,17 +33,18 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     NaN if fewer than two judges have errors, or if errors do not vary.
     """
     n = weights.shape[1]
-    first, second = np.array(list(combinations(range(len(errors)), 2))).T
     sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
     number = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n))
     mean, square = (part / number for part in np.split(sums, 2, axis=1))
     spread = np.sqrt(np.maximum(square - mean**2, 0.0))
     total = np.zeros((2, len(weights)))
-    for i, j in zip(first, second, strict=True):
-        both = weighted_sums(weights, unit_sums((errors[i] * errors[j])[None], units=units, n_units=n))
-        scale = spread[:, i] * spread[:, j]
-        covariance = np.where(scale > 1e-12, (both / number)[:, 0] - mean[:, i] * mean[:, j], 0.0)
-        total += ratio(covariance, scale), scale > 1e-12
+    for i, one in enumerate(errors[:-1]):
+        for some in chunks(len(errors) - i - 1, max(len(one), len(weights))):
+            others = slice(i + 1 + some.start, i + 1 + some.stop)
+            both = weighted_sums(weights, unit_sums(one * errors[others], units=units, n_units=n))
+            scale = spread[:, [i]] * spread[:, others]
+            covariance = np.where(scale > 1e-12, both / number - mean[:, [i]] * mean[:, others], 0.0)
+            total += ratio(covariance, scale).sum(axis=1), (scale > 1e-12).sum(axis=1)
     return ratio(np.nan_to_num(total[0]), total[1])
 
 

@@ -50,7 +50,8 @@ outputs have similar quality."""
 WIDEST = 1.0
 """Maximum half-width of an interval, in standard deviations of outputs; beyond it, a result is inconclusive."""
 
-_BISECTIONS = 45
+_STEPS = 100
+_SMALL = 1e-12  # a smaller relative Newton step changes nothing
 
 
 class Reason(IntEnum):
@@ -286,15 +287,19 @@ def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> 
 
 def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
     """(k,): half-widths of the central intervals of such mixtures around 0."""
-    from scipy.special import stdtrit
+    from scipy.special import gammaln, stdtrit
 
-    quantile = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2)
-    low, high = quantile * error.min(axis=1), quantile * error.max(axis=1)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        outside = _outside(middle, error, weight, freedom) > 1 - confidence
-        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
-    return np.asarray((low + high) / 2)
+    degrees = freedom[:, np.newaxis].astype(np.float64)
+    peak = np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2)) / np.sqrt(degrees * np.pi)
+    width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * error.min(axis=1)
+    for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
+        density = peak * (1 + (width[:, np.newaxis] / error) ** 2 / degrees) ** (-(degrees + 1) / 2)
+        slope = (2 * weight * density / error).sum(axis=1)
+        step = (_outside(width, error, weight, freedom) - (1 - confidence)) / slope
+        width = width + step
+        if not (step > _SMALL * width).any():
+            break
+    return np.asarray(width)
 
 
 def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats, Floats]:

@@ -47,15 +47,20 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
     # Dense rows take a tenth of the time, but many would not fit into memory.
     whole = _dense(fit.design)
-    for i, u in enumerate(heavy):
+
+    def information(u: int) -> Floats:
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        information = information_of(_dense(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
-        share, axes = np.linalg.eigh(root.T @ information @ root)
+        return information_of(_dense(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
+
+    for part in chunks(len(heavy), root.size):
+        informations = np.stack([information(u) for u in heavy[part]])
+        share, axes = np.linalg.eigh(root.T @ informations @ root)
         share = share.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - share) - 1) / share
-        more[i] = information @ (root @ (axes * gain @ (axes.T @ (root.T @ own_scores[i]))))
+        turned = axes @ (gain[..., np.newaxis] * (axes.swapaxes(1, 2) @ (own_scores[part] @ root)[..., np.newaxis]))
+        more[part] = (informations @ (root @ turned))[..., 0]
     place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
     return csr_array(corrected + place @ csr_array(more))
 
