@@ -342,7 +342,7 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
 def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
     """Files that a command reads: its inputs, their raters tables, and all files named by options.
 
-    `sidecars`: whether the inputs are scores, which are read with the raters tables next to them; texts are not.
+    `sidecars`: whether to include the raters tables next to the inputs (for scores, not for texts).
     """
     files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
     beside = [side for file in files if sidecars for side in sidecar_raters(*path_and_part(file))]

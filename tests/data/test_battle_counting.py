@@ -294,7 +294,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
     assert made.notes[0].message.startswith(
-        "a, b is read as the column, for any presentation order; write left, right for the position shown"
+        "a, b is read as the column of the system, for any presentation order; write left, right for the position shown"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 

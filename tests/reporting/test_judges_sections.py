@@ -161,9 +161,9 @@ def test_one_aspect_has_nothing_beside_metrics() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "phrase"),
     [
-        (0.1, 0.3, "Metrics rank more like each other than like the annotators"),
-        (-0.3, -0.1, "Metrics rank more like the annotators than like each other"),
-        (-0.1, 0.1, "Metrics do not rank significantly more like the annotators than like each other"),
+        (0.1, 0.3, "Rankings by metrics are more similar to each other than to those by annotators"),
+        (-0.3, -0.1, "Rankings by metrics are more similar to those by annotators than to each other"),
+        (-0.1, 0.1, "Rankings by metrics are not significantly more similar to those by annotators than to each other"),
         (None, None, "Without intervals, the difference is inconclusive"),
     ],
 )

@@ -169,8 +169,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     looks: Annotated[
         tuple[int, ...],
         Meta(
-            description="interim analyses: numbers of answers of a pair after which it may be closed, as far as"
-            " there are items"
+            description="interim analyses: numbers of answers after which a pair may "
+            "be closed; numbers above the number of"
+            " items are ignored"
         ),
     ] = (10, 20, 40)
     boundary: Annotated[

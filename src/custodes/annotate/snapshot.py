@@ -237,7 +237,7 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     answers = f"{plural(now.answers, 'answer')} of {plural(people, 'annotator')}"
     lines = [f"{name}: {now.state}; {answers}; {closed} of {of} completed"]
     if pairs:
-        lines.append(f"{name}: by the interim analyses {better or 'no system is better than another'}")
+        lines.append(f"{name}: result of the interim analyses: {better or 'no system is better than another'}")
     if now.state in (FINISHED, "stopped"):
         lines.append(f"next: custodes leaderboard {path}, with the files of score and judge as further inputs")
     else:

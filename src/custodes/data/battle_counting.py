@@ -107,7 +107,8 @@ def count_battles(
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
     turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
-    place = f"{words} is read as the column, for any presentation order; write left, right for the position shown"
+    place = f"{words} is read as the column of the system, for any presentation order; write left, right for the "
+    place += "position shown"
     notes += noted(
         ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned["n"].sum()), place),

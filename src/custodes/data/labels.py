@@ -95,7 +95,7 @@ def is_binary(words: Iterable[str]) -> bool:
 
 
 def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
-    """The scale of columns of words (`label_words`), of which `gold` hold human labels.
+    """The common scale of label columns (converted by `label_words`); the columns in `gold` contain human labels.
 
     Known binary labels are binary, even if they are from different pairs. Integers are ordinal; other words nominal, in
     alphabetical order. With binary human labels, a numeric column holds scores; without human labels, a column with

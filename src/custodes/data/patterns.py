@@ -16,7 +16,7 @@ Patterns = str | Sequence[str] | None
 def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, what: str) -> tuple[str, ...]:
     """The labels that match, in their original order; a pattern without a match is an error with a suggestion.
 
-    A label written out matches itself even if it contains glob characters or commas. With exclusions only (`!x`),
+    A complete label matches itself even if it contains glob characters or commas. With exclusions only (`!x`),
     everything else is selected.
 
     >>> select_labels("expert*,!expert2", ["expert1", "expert2", "bleu"], option="human", what="rater")

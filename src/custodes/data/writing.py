@@ -24,7 +24,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
 """File names of the long tables of a study."""
 RATED = TABLES[:2]
-"""Tables with raters, which are read together with a raters table next to them."""
+"""Those of the tables that have a column of raters; they are read together with `raters` in the same folder."""
 
 FORMULA = r"^'*[=+\-@\t\r\n]"
 """Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection), possibly after apostrophes,

@@ -168,9 +168,7 @@ class Favoritism(Result):
         score("favi_min", "the smallest of these", "Least"),
         score("favi_max", "the largest of these", "Largest"),
         count("opponents", "other systems against which the Favi-Score is defined", essential=False),
-        view=lambda frame: _matrix(
-            frame, "systems", "favi of each system, mean against all others", ERRORS, _favi_cell
-        ),
+        view=lambda frame: _matrix(frame, "systems", "mean favi of each system against all others", ERRORS, _favi_cell),
     )
     partiality: pl.DataFrame = table(
         "One row per metric and system: favoritism beyond what quality and sampling error explain.",

@@ -79,7 +79,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     >>> bool(-0.2 < low < 0.5 < high < 1.2)
     True
 
-    Source: ours; the Favi-Score paper names the missing uncertainty under Robustness.
+    Source: ours; the Favi-Score paper mentions in its section Robustness that the score has no measure of uncertainty.
     """
     if not draws:
         undefined = np.full(counts.shape[:-2], np.nan)

@@ -133,7 +133,8 @@ def test_of_too_many_pairs_the_table_has_those_of_the_best(monkeypatch: pytest.M
     assert some.standing.equals(every.standing)
     (note,) = (note for note in some.notes if note.rule == "best-compared")
     assert note.message.startswith(
-        "comparisons lists 3 of 6 pairs of metrics, those of the 1 best metrics; all pairs were tested together"
+        "the table comparisons lists 3 of 6 pairs of metrics, those with the 1 best metrics; all pairs were "
+        "tested together"
     )
     assert "best-compared" not in [own.rule for own in every.notes]
 

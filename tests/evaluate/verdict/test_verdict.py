@@ -285,7 +285,7 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
         (
             {"A": (3, True), "B": (3, True), "C": (3, True)},
             (
-                "Which of A, B and C is best is undecided: no difference among them is significant. A "
+                "It is undecided which of A, B and C is best: no difference among them is significant. A "
                 "ranks first: it wins 70 % [60 %, 80 %] of its"
             ),
         ),

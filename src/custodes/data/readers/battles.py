@@ -192,7 +192,8 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
             "column"
         )
     message = (
-        f"{where}: {column} {words_seen} is read as the column, for any presentation "
+        f"{where}: {column} {words_seen} is read as the column of the system, for any presentation "
+        f""
         f"order{f' ({either})' if twice.height else ''}; write left, right for the position shown"
     )
     return noted(("place-or-column", int(turned.sum()), message))

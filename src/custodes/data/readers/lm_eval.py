@@ -146,7 +146,7 @@ def _prompt(arguments: Any) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results of the run of a sample file: those with the same date, else the last ones in its folder."""
+    """The results file that belongs to a sample file: the one with the same date, else the last one in its folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars

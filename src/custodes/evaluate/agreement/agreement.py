@@ -135,7 +135,7 @@ class Agreement(Result):
     slices: pl.DataFrame = slice_table(
         "metric",
         "One row per metric and slice, with `by`.",
-        "`sample_accuracy`, the proportion of equal preferences; of labels `accuracy`",
+        "`sample_accuracy`, the proportion of equal preferences; for labels `accuracy`",
     )
 
 
@@ -306,8 +306,8 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     left = len(differences.pairs) - len(places) if differences.tests else 0
-    few = f"comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those of the {best} "
-    few += "best metrics; all pairs were tested together"
+    few = f"the table comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those with the "
+    few += f"{best} best metrics; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]

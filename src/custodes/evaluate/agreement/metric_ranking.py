@@ -12,7 +12,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.graphs import letters
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
-"""Statistics that rank metrics. The second replaces the first where that is undefined or only a sign."""
+"""Statistics that rank metrics. The second is used where the first is undefined, or is only a sign (two systems)."""
 
 
 def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:

@@ -30,8 +30,8 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 class RatedPairs(PairItems):
     """Pairs with human ratings, and a metric's preferences.
 
-    `metric` (pairs, items) is `ABSENT` where the metric has no preference; `metric_more` (pairs, 3) are its counts on
-    further items.
+    `metric` (pairs, items) is `ABSENT` where the metric has no preference; `metric_more` (pairs, 3) counts the metric's
+    wins, ties and losses on further items.
     """
 
     metric: Signs

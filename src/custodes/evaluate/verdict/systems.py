@@ -107,7 +107,7 @@ def _standing(view: AspectResults) -> str:
     if not behind:
         them = names(top) if len(top) <= MOST_NAMED else f"the {len(top)} systems"
         return (
-            f"Which of {them} is best is undecided: no difference among them is significant. {leader} "
+            f"It is undecided which of {them} is best: no difference among them is significant. {leader} "
             f"ranks first: it {rate}."
         )
     either = f"One of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(names(top).rsplit(" and ", 1))

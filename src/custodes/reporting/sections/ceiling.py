@@ -92,8 +92,8 @@ def _ratio() -> Figure:
         id="ceiling-information",
         title="Information in other aspects that metrics lack",
         caption="Error of a lasso with the human ratings of other aspects and the metrics, divided by its error with "
-        "the "
-        "metrics alone. Below the dashed line: the other aspects hold information that no metric has. Band: interval.",
+        "the metrics alone. Below the dashed line: the other aspects contain information that no metric has. "
+        "Band: interval.",
         alt="Lines of the ratio of errors against the penalty, one for every aspect.",
         spec=spec_of(ratio_curve(empty_rows()), width="container"),
         table="ceiling.information",

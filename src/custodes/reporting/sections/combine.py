@@ -96,8 +96,9 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-favoritism",
         title=f"Favoritism and accuracy of combined metrics{of_aspect}",
-        caption="Right: higher sample accuracy. Up: larger mean |Favi-Score| of the errors, which increases by chance "
-        "where errors are few.",
+        caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors, which "
+        "is larger by chance if "
+        "there are few errors.",
         alt="Points of the mean |Favi-Score| of errors against sample accuracy, for every way of combining.",
         spec=spec_of(favoured(empty_rows(), result), width="container"),
         table="combine.favoritism",

@@ -90,18 +90,20 @@ def sentences(result: Complementarity) -> list[str]:
     for within, more, less, same in (
         (
             "metric-metric",
-            "Metrics rank more like each other than like the annotators: together they hold less information than their"
-            " number suggests, and miss something that annotators see",
-            "Metrics rank more like the annotators than like each other: they err in different ways, so together "
-            "they may"
-            " be better than each alone",
-            "Metrics do not rank significantly more like the annotators than like each other",
+            "Rankings by metrics are more similar to each other than to those by annotators: together the "
+            "metrics contain less information than their number suggests, and miss something that annotators see",
+            "Rankings by metrics are more similar to those by annotators than to each other: metrics err in "
+            "different ways, so together they may be better than each alone",
+            "Rankings by metrics are not significantly more similar to those by annotators than to each other",
         ),
         (
             "human-human",
-            "The human aspects rank more like each other than like the metrics",
-            "The human aspects rank more like the metrics than like each other: the aspects measure different things",
-            "The human aspects do not rank significantly more like each other than like the metrics",
+            "Rankings by human aspects are more similar to each other than to those by metrics",
+            (
+                "Rankings by human aspects are more similar to those by metrics than to each other: the aspects "
+                "measure different things"
+            ),
+            "Rankings by human aspects are not significantly more similar to each other than to those by metrics",
         ),
     ):
         gap = gaps.get(("human-metric", within))

@@ -194,7 +194,7 @@ class PruningStep(NamedTuple):
 
 
 class Pruning(NamedTuple):
-    """Every step from all columns to one, and the columns with the best held-out score."""
+    """The steps of backward elimination, from all columns to one, and the columns with the best held-out score."""
 
     steps: tuple[PruningStep, ...]
     best: NDArray[np.intp]
