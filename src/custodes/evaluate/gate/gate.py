@@ -255,8 +255,8 @@ def gate(
         options = {"positive": positive, "resamples": resamples, "rng": rng, "progress": progress, **setting}
         options |= selection_of(DEFAULTS)
         judge = study.select(**selection, one_side=True)
-        tests = judge_tests(judge, rules, name, confidence=confidence, options=options)
-        return _of_judge(tests, name, selected.notes)
+        of_judge = judge_tests(judge, rules, name, confidence=confidence, options=options)
+        return _of_judge(of_judge, name, selected.notes)
     if kind == "labels":
         chosen = study.select(**selection, one_side=True)
         label_parts = label_tests(
