@@ -6,11 +6,10 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.evaluate.gate.gate import Gate, told_of
-from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
+from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, told_of
 from custodes.plots.choice import chosen, titled
 
-COLOURS = {HOLDS: theme.BLUE, FAILS: theme.VERMILION, INCONCLUSIVE: theme.GREY}
+COLOURS = {HOLDS: theme.BLUE, FAILS: theme.VERMILION, UNTOLD: theme.GREY}
 DISTANCE = "Value minus threshold"
 TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 

@@ -17,9 +17,9 @@ from custodes.data.items import Items
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.gate.gate import Gate, gate
+from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, gate
 from custodes.evaluate.gate.junit import junit
-from custodes.evaluate.gate.rules import ALLOWED, FAILS, HOLDS, INCONCLUSIVE
+from custodes.evaluate.gate.rules import ALLOWED
 from tests.evaluate.gate.junit_schema import check_junit
 from tests.evaluate.studies import study_of
 
@@ -147,14 +147,14 @@ def test_outcomes_and_status() -> None:
     high, low, near = (f"kendall_item>={value + by:.3f}" for by in (0.3, -0.3, 0.01))
     for rules, outcome, status in (
         ([low], HOLDS, 0),
-        ([low, near], INCONCLUSIVE, 3),
+        ([low, near], UNTOLD, 3),
         ([low, near, high], FAILS, 1),
         ([high], FAILS, 1),
     ):
         result = gate(study, metric="m1", require=rules)
         assert (result.outcome, result.status) == (outcome, status)
     told = {own["rule"]: own for own in gate(study, metric="m1", require=[low, near, high]).rules.to_dicts()}
-    assert {name: own["outcome"] for name, own in told.items()} == {low: HOLDS, near: INCONCLUSIVE, high: FAILS}
+    assert {name: own["outcome"] for name, own in told.items()} == {low: HOLDS, near: UNTOLD, high: FAILS}
     assert told[low]["p_value"] <= 0.05 < told[near]["p_value"]
     assert told[near]["reason"].startswith("the interval contains the threshold")
     assert told[low]["reason"] is told[high]["reason"] is None
@@ -180,7 +180,7 @@ def test_how_many_times_as_many_items_would_tell(by: float) -> None:
 
 def test_the_same_metric_twice_is_not_worse_only_where_there_are_items_enough() -> None:
     # Alike on 60 items they may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
-    for items, outcome in ((60, INCONCLUSIVE), (500, HOLDS)):
+    for items, outcome in ((60, UNTOLD), (500, HOLDS)):
         made = scores(items=items)
         made[2] = made[1]
         told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
@@ -191,7 +191,7 @@ def test_the_same_metric_twice_is_not_worse_only_where_there_are_items_enough() 
 
 def test_too_few_clusters_tell_nothing() -> None:
     result = gate(study_of(scores(items=5)), metric="m1", require="kendall_item>=-0.9")
-    assert (row(result)["outcome"], result.status) == (INCONCLUSIVE, 3)
+    assert (row(result)["outcome"], result.status) == (UNTOLD, 3)
     assert row(result)["reason"] == "5 clusters of items: too few for an interval"
     assert row(result)["value"] is not None
     assert row(result)["value_low"] is row(result)["p_value"] is None
@@ -208,12 +208,12 @@ def test_undefined_is_null_with_a_reason() -> None:
     made = scores()
     made[1] = 3.0
     told = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))
-    assert (told["value"], told["outcome"]) == (None, INCONCLUSIVE)
+    assert (told["value"], told["outcome"]) == (None, UNTOLD)
     assert told["reason"] == "kendall_item is undefined for these data"
     made = scores()
     made[1, 30:], made[2, :30] = np.nan, np.nan
     told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
-    assert (told["n"], told["outcome"]) == (0, INCONCLUSIVE)
+    assert (told["n"], told["outcome"]) == (0, UNTOLD)
     assert told["reason"] == "annotators and m1 and m2 rated no common output"
 
 
@@ -244,7 +244,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     assert isinstance(study.preferences, Preferences)
     result = gate(study, metric="good", require=["sample_accuracy>=0.6", "kendall_item>=0.1"], not_worse_than="bad")
     assert result.rules["statistic"].to_list() == ["sample_accuracy", "kendall_item", "sample_accuracy"]
-    assert result.rules["outcome"].to_list() == [HOLDS, INCONCLUSIVE, HOLDS]
+    assert result.rules["outcome"].to_list() == [HOLDS, UNTOLD, HOLDS]
     assert row(result, 1)["reason"] == "kendall_item is undefined, because the ratings are verdicts, not scores"
 
 
@@ -304,7 +304,7 @@ def mixed() -> Gate:
 
 
 def test_a_line_a_rule(mixed: Gate) -> None:
-    assert mixed.rules["outcome"].to_list() == [HOLDS, FAILS, INCONCLUSIVE]
+    assert mixed.rules["outcome"].to_list() == [HOLDS, FAILS, UNTOLD]
     holds, fails, untold = mixed.lines()
     assert holds.startswith("holds  kendall_item of m1: 0.")
     assert holds.endswith("] >= 0.1")

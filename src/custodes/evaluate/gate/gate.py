@@ -25,9 +25,6 @@ from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.rules import (
     ALLOWED,
-    FAILS,
-    HOLDS,
-    INCONCLUSIVE,
     OF_LABELS,
     GateRule,
     Measured,
@@ -36,6 +33,9 @@ from custodes.evaluate.gate.rules import (
     one_metric,
     requirement,
 )
+from custodes.evaluate.gate.rules import FAILS as FAILS
+from custodes.evaluate.gate.rules import HOLDS as HOLDS
+from custodes.evaluate.gate.rules import UNTOLD as UNTOLD
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_comparison import RaterComparison, compared
 from custodes.memory import check_memory, of_resamples
@@ -45,10 +45,10 @@ from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 from custodes.stats.rates.posterior import Sampling
 
-STATUS = {HOLDS: 0, FAILS: 1, INCONCLUSIVE: 3}
+STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
 """Exit status by outcome; 2 is invalid input."""
 
-IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", INCONCLUSIVE: "skipped"}
+IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", UNTOLD: "skipped"}
 """JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
@@ -72,14 +72,13 @@ def _lines(frame: pl.DataFrame) -> Iterator[View]:
 def outcome_of(frame: pl.DataFrame) -> str:
     """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
     outcomes = set(frame["outcome"])
-    return next(word for word in (FAILS, INCONCLUSIVE, HOLDS) if word in outcomes)
+    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in outcomes)
 
 
 def told_of(frame: pl.DataFrame) -> str:
     """One line with the joint outcome."""
     counts = Counter(frame["outcome"])
-    phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    parts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
+    parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
     return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
 
 
@@ -131,9 +130,9 @@ class Gate(Result):
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold (`<=`: below); `{FAILS}`: on the other side; else "
-            f"`{INCONCLUSIVE}`",
+            f"`{UNTOLD}`",
         ),
-        label("reason", f"why it is {INCONCLUSIVE}; else null"),
+        label("reason", f"why it is {UNTOLD}; else null"),
         view=_lines,
     )
 
@@ -253,13 +252,13 @@ def gate(
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
     kind = kind_of_rules(study, rules, statistic)
-    alone = kind == "a judge alone"
+    of_labels, alone = kind == "labels", kind == "a judge alone"
     if alone and not_worse_than:
         raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
-    if kind != "labels":
+    if not of_labels:
         why = "it applies to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
-    selected = study.select(**selection_of(setting), one_side=kind != "scores or preferences")
+    selected = study.select(**selection_of(setting), one_side=of_labels or alone)
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
@@ -286,7 +285,7 @@ def gate(
         judge = study.select(**selection, one_side=True)
         tests = judge_tests(judge, rules, name, confidence=confidence, options=options)
         return _of_judge(tests, name, selected.notes)
-    if kind == "labels":
+    if of_labels:
         chosen = study.select(**selection, one_side=True)
         label_parts = label_tests(
             chosen,
@@ -349,7 +348,7 @@ def _of_judge(tests: Sequence[JudgeTest], metric: str, notes: Sequence[Note]) ->
                 "threshold": test.rule.threshold,
                 "p_value": None,
                 "outcome": outcome,
-                "reason": reason if outcome == INCONCLUSIVE else None,
+                "reason": reason if outcome == UNTOLD else None,
             }
         )
     return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows.items()], notes)
@@ -382,7 +381,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
                     "threshold": threshold,
                     **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
                     "outcome": outcome,
-                    "reason": reason if outcome == INCONCLUSIVE else None,
+                    "reason": reason if outcome == UNTOLD else None,
                 }
             )
         rows.append(Gate.part(part.aspect, rules=of_part))
@@ -428,7 +427,7 @@ def _row(
     """A row of the table `rules`."""
     outcome = rule.outcome(low, high)
     numbers, reason = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}, None
-    if outcome == INCONCLUSIVE:
+    if outcome == UNTOLD:
         estimate = measurement.estimate if not np.isnan(low) else None
         reason = (
             _without_interval(measurement, level)

@@ -24,7 +24,7 @@ from custodes.stats.intervals import ResampledEstimate
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
 """Statistics allowed in rules on scores and preferences; higher is better."""
 
-HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
+HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
 
 OF_LABELS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
@@ -74,7 +74,7 @@ class GateRule:
         """Outcome for an interval; inconclusive without one (NaN)."""
         if self.relation == "<=":
             low, high = 2 * self.threshold - high, 2 * self.threshold - low
-        return HOLDS if low > self.threshold else FAILS if high < self.threshold else INCONCLUSIVE
+        return HOLDS if low > self.threshold else FAILS if high < self.threshold else UNTOLD
 
 
 @dataclass(frozen=True, kw_only=True)
