@@ -47,9 +47,10 @@ EMPTY = {
     ("agreement", "labels"),
     ("annotators", "pairs"),
     ("gate", "ledger"),
-    *(("combine", name) for name in ("pruning", "trade_off", "calibration")),
+    ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
+    *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
 """Tables that may have no row on the demo."""

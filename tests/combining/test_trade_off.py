@@ -84,7 +84,7 @@ def test_missing_outputs_and_the_order_of_rows_do_not_matter() -> None:
     item, system = np.divmod(np.arange(400), 8)
     x, y = rng.normal(size=(400, 3)), rng.normal(size=400)
     rows = rng.permutation(400)[:300]
-    design = {"items": item[rows], "systems": system[rows], "groups": item[rows]}
+    design: dict[str, Any] = {"items": item[rows], "systems": system[rows], "groups": item[rows]}
     again = np.argsort(rows)
     first = even_handed(x[rows], y[rows], **design)
     second = even_handed(x[rows][again], y[rows][again], **{name: values[again] for name, values in design.items()})
