@@ -324,7 +324,7 @@ def places(value: Any) -> list[tuple[Any, ...]]:
     return [(), *((key, *rest) for key, own in inner for rest in places(own))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(places(FULL)), ODD, st.sampled_from(["pairwise", "pointwise"]))
 def test_any_json_is_an_answer_that_can_be_written(path: tuple[Any, ...], value: Any, mode: Any) -> None:
     answer = read_answer(changed(FULL, path, value), Judge(model="m", mode=mode, logprobs=True), ("one",))

@@ -88,7 +88,7 @@ def test_pair_counts_by_definition(seed: int) -> None:
             assert [count[b, m] for count in counts] == expected
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(seed=SEEDS)
 @pytest.mark.parametrize("kind", ["pearson", "spearman", "kendall"])
 def test_within_item_equals_scipy(kind: str, seed: int) -> None:

@@ -109,9 +109,9 @@ def intervals(data: Any, *, label: str) -> Any:
     return (
         alt.layer(
             chance.encode(x=alt.X("chance:Q"), y=metric, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            whisker.encode(x=alt.X("low:Q"), x2="high:Q", y=metric),
+            whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric),
             dot.encode(x=x, y=metric, tooltip=tooltip),
-            letters.encode(x=alt.value("width"), y=metric, text="group:N"),
+            letters.encode(x=alt.value("width"), y=metric, text=alt.Text("group:N")),
         )
         .resolve_scale(x="shared")
         .properties(height=alt.Step(theme.ROW))

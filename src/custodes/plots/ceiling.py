@@ -104,7 +104,7 @@ def bars(data: Any, result: Ceiling) -> Any:
         ),
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("kendall_low:Q"), x2="kendall_high:Q", y=target, yOffset=lane, color=colour),
+        .encode(x=alt.X("kendall_low:Q"), x2=alt.X2("kendall_high:Q"), y=target, yOffset=lane, color=colour),
         *(
             beside.transform_filter(f"isValid(datum.{name})")
             .transform_calculate(what=f"'{BOUNDS[name]}'")
@@ -171,7 +171,7 @@ def ratio_curve(data: Any) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
         base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=y("mse_ratio_low:Q"), y2="mse_ratio_high:Q", color=colour),
+        .encode(x=x, y=y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour),
         base.mark_line(point={"opacity": 1, "size": 25}).encode(
             x=x,
             y=y("mse_ratio:Q"),
@@ -230,7 +230,7 @@ def released(data: Any, result: Ceiling) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q", color=colour),
+        .encode(x=x, y=y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,
             y=y("kendall:Q"),

@@ -105,7 +105,7 @@ def methods(data: Any, *, objective: str) -> Any:
         base.transform_filter(SINGLE).mark_rule(color=theme.ORANGE, strokeDash=[3, 3]).encode(x=x(f"{objective}:Q")),
         base.transform_filter(f"isValid(datum.{low})")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x(f"{low}:Q"), x2=f"{high}:Q", y=method, color=colour),
+        .encode(x=x(f"{low}:Q"), x2=alt.X2(f"{high}:Q"), y=method, color=colour),
         base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(1.3 * theme.ROW))
 
@@ -178,7 +178,7 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         drawn.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=metric),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric),
         drawn.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=alt.X("value:Q", title=label),
             y=metric,
@@ -188,7 +188,7 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
         ),
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="right", fontStyle="italic")
-        .encode(x=alt.value("width"), y=metric, text="rest:N"),
+        .encode(x=alt.value("width"), y=metric, text=alt.Text("rest:N")),
     ).properties(height=alt.Step(theme.ROW))
 
 
@@ -272,11 +272,13 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     return alt.layer(
         scored.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
         scored.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
-        base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
+        base.mark_rule(color=theme.GREY, opacity=0.5).encode(
+            x=x, x2=alt.X2("name_x:Q"), y=y("top:Q"), y2=alt.Y2("name_y:Q")
+        ),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
         base.mark_text(align="left", angle=upright, dx=3, dy=-2, limit=150).encode(
-            x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text="metric:N"
+            x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text=alt.Text("metric:N")
         ),
     ).properties(height=HEIGHT)
 
@@ -433,7 +435,7 @@ def favoured(data: Any, result: Combine) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q", color=colour),
+        .encode(x=x, y=y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
         base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
     ).properties(height=HEIGHT)
 

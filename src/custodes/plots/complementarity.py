@@ -190,14 +190,16 @@ def variance_curve(data: Any) -> Any:
         .encode(x=x, y=alt.Y("explained_variance:Q", scale=scale, axis=axis), color=colour, tooltip=tooltip),
         base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=x, y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis), y2="explained_variance_high:Q"),
+        .encode(
+            x=x, y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis), y2=alt.Y2("explained_variance_high:Q")
+        ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{lines[1]}'")
         .mark_line(strokeDash=[5, 4])
-        .encode(x=x, y="null_cumulative:Q", color=colour),
+        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour),
         base.transform_calculate(line=f"'{lines[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
-        .encode(x=x, y="cumulative:Q", color=colour, tooltip=tooltip),
+        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour, tooltip=tooltip),
     ]
     return alt.layer(*layers).properties(height=HEIGHT)
 
@@ -382,7 +384,7 @@ def averages(data: Any) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
         base.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("complementarity_low:Q"), x2="complementarity_high:Q", y=who),
+        .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=who),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "complementarity:Q",

@@ -105,12 +105,12 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
     ]
-    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
+    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x=alt.X("zero:Q"))
     return alt.layer(
         zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("estimate_low:Q"), x2="estimate_high:Q", y=who, color=colour),
+        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=who, color=colour),
         base.mark_point(opacity=1).encode(x=alt.X("estimate:Q", title=title), y=who, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))
 
@@ -171,7 +171,7 @@ def flips(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("flip_rate_low:Q"), x2="flip_rate_high:Q", y=rater),
+        .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater),
         base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))
 
@@ -239,7 +239,7 @@ def calibration(data: Any) -> Any:
         line.mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q"),
+        .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
         base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
     ).properties(width=320, height=320)
@@ -330,6 +330,6 @@ def symmetry(data: Any) -> Any:
     shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
     return alt.layer(
         base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
-        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text="count:Q"),
+        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=alt.Text("count:Q")),
         base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
     ).properties(width=alt.Step(104), height=alt.Step(56))

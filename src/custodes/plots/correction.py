@@ -119,7 +119,9 @@ def margins(data: Any) -> Any:
         shift, points = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
         whisker = points.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
         layers += [
-            whisker.encode(x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=f"{high}:Q", y=y, color=colour),
+            whisker.encode(
+                x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=alt.X2(f"{high}:Q"), y=y, color=colour
+            ),
             points.mark_point(opacity=1, size=34, yOffset=shift).encode(
                 x=alt.X(f"{margin}:Q"),
                 y=y,
@@ -223,7 +225,7 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whisker.encode(x=alt.X("low:Q"), x2="high:Q", y=row, yOffset=lane, color=colour),
+        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, yOffset=lane, color=colour),
         base.mark_point(opacity=1).encode(
             x=x,
             y=row,

@@ -119,11 +119,15 @@ def by_system(data: Any) -> Any:
             alt.Tooltip("note:N"),
         ],
     )
-    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
+    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x=alt.X("zero:Q"))
     return alt.layer(
         zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
-        once.mark_rule(color=theme.GREY, opacity=0.8).encode(x=alt.X("least:Q", scale=scale), x2="most:Q", y=system),
-        once.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(x=alt.X("q1:Q", scale=scale), x2="q3:Q", y=system),
+        once.mark_rule(color=theme.GREY, opacity=0.8).encode(
+            x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system
+        ),
+        once.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
+            x=alt.X("q1:Q", scale=scale), x2=alt.X2("q3:Q"), y=system
+        ),
         once.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
             x=alt.X("middle:Q", scale=scale), y=system
         ),
@@ -234,8 +238,12 @@ def partial_map(data: Any) -> Any:
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
         .encode(color=_diverging("partiality", 30), tooltip=tooltip),
-        base.transform_filter(f"!({is_significant})").mark_text(opacity=0.75).encode(text="words:N", tooltip=tooltip),
-        base.transform_filter(is_significant).mark_text(fontWeight="bold").encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(f"!({is_significant})")
+        .mark_text(opacity=0.75)
+        .encode(text=alt.Text("words:N"), tooltip=tooltip),
+        base.transform_filter(is_significant)
+        .mark_text(fontWeight="bold")
+        .encode(text=alt.Text("words:N"), tooltip=tooltip),
     ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
@@ -347,7 +355,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     drawn = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
-        .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
+        .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
         base.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
         .encode(x=system_accuracy, y=size, tooltip=tooltip),

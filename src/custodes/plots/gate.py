@@ -74,7 +74,7 @@ def gate_rules(
         base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x="low:Q", x2="high:Q", y=row, color=colour),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, color=colour),
         base.mark_point(opacity=1).encode(
             x=x, y=row, color=colour, tooltip=theme.tips(Gate.declared()["rules"], *TOLD)
         ),

@@ -108,7 +108,7 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
     ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
     words = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
     line = labelled.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **ends)
-    names = labelled.encode(**spot, text=f"{text}:N")
+    names = labelled.encode(**spot, text=alt.Text(f"{text}:N"))
     return [
         line.encode(**spot, x2=spot["x"].shorthand.partition(":")[0], y2=spot["y"].shorthand.partition(":")[0]),
         names.mark_text(**words, style="halo", aria=False),

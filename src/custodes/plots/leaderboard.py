@@ -130,10 +130,12 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
     row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(middle)),
-        ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2="high:Q"),
-        labelled.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X(f"{value}:Q"), text="arrow:N"),
+        ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        labelled.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
+            x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
+        ),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
-        labelled.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
+        labelled.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
     ).properties(height=alt.Step(row, **{"for": "position"}))
 
 

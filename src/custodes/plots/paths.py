@@ -90,9 +90,9 @@ def paths(data: Any, result: Ceiling) -> Any:
     return alt.layer(
         base.transform_filter(metrics)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
-        .encode(x=x, y=weight, detail="rater:N", tooltip=tooltip),
+        .encode(x=x, y=weight, detail=alt.Detail("rater:N"), tooltip=tooltip),
         base.transform_filter(people).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
-        named.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(x=x, x2="alpha", y=weight, y2="name_y:Q"),
+        named.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(x=x, x2="alpha", y=weight, y2=alt.Y2("name_y:Q")),
         named.transform_filter(metrics).mark_text(align="left", dx=BESIDE + 2).encode(**spot),
         named.transform_filter(people)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
@@ -197,7 +197,7 @@ def steps(data: Any) -> Any:
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y("kendall:Q")),
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q"),
+        .encode(x=x, y=y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=x, y=y("kendall:Q"), stroke=stroke, fill=fill, tooltip=tooltip
         ),

@@ -184,7 +184,8 @@ def table(data: Any) -> Any:
     colour = alt.Color("reading:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None)
     shade = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
-        base.mark_rect().encode(color=colour, opacity=shade), base.mark_text(fontWeight="bold").encode(text="sign:N")
+        base.mark_rect().encode(color=colour, opacity=shade),
+        base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
     ).properties(width=alt.Step(CELL), height=alt.Step(CELL))
 
 
@@ -236,10 +237,18 @@ def picture(data: Any) -> Any:
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
         .mark_line(strokeWidth=1.5, opacity=0.8, interpolate="linear")
-        .encode(x=x, y=y, detail="line:N", order="step:Q", color=colour, strokeDash=dash, tooltip="line:N")
+        .encode(
+            x=x,
+            y=y,
+            detail=alt.Detail("line:N"),
+            order=alt.Order("step:Q"),
+            color=colour,
+            strokeDash=dash,
+            tooltip="line:N",
+        )
     )
     nodes = alt.Chart(data).transform_filter("datum.part === 'node'")
-    label = nodes.encode(x=x, y=y, text="label:N", tooltip="label:N")
+    label = nodes.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
     return alt.layer(
         lines,
         label.mark_text(dy=-11, limit=150, style="halo"),

@@ -93,7 +93,7 @@ def rate_dots(data: Any) -> Any:
     )
     axis = alt.Axis(format=".0%")
     return alt.layer(
-        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2="high:Q"),
+        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(opacity=1).encode(
             x=alt.X("rate:Q", title="Rate", axis=axis, scale=alt.Scale(zero=False, nice=True))
         ),
@@ -172,7 +172,7 @@ def slice_dots(data: Any) -> Any:
     )
     x = alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
     return alt.layer(
-        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2="high:Q"),
+        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(opacity=1).encode(x=x),
     ).properties(height=alt.Step(2 * theme.ROW))
 
@@ -225,8 +225,8 @@ def roc_lines(data: Any) -> Any:
     )
     chance = alt.Chart(theme.inline(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
-        chance.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x="fpr:Q", y="tpr:Q"),
-        base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order="threshold:Q"),
+        chance.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
+        base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
         base.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
     )
 
@@ -274,7 +274,9 @@ def reliability_dots(data: Any) -> Any:
     )
     return alt.layer(
         base.mark_line(color=theme.BLUE).encode(y=rate),
-        base.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(y=alt.Y("human_rate_low:Q"), y2="human_rate_high:Q"),
+        base.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(
+            y=alt.Y("human_rate_low:Q"), y2=alt.Y2("human_rate_high:Q")
+        ),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             y=rate, tooltip=[alt.Tooltip("human_rate:Q", format=".1%"), alt.Tooltip("n_labelled:Q", title="labels")]
         ),

@@ -160,7 +160,7 @@ def test_the_files_are_good(tmp_path: Path) -> None:
 
 
 @given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_damaged_files(
     case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: float | None, other: str
 ) -> None:

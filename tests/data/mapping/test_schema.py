@@ -133,7 +133,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5
     selection=st.dictionaries(st.sampled_from(SELECTION), TEXTS | st.lists(TEXTS, max_size=2), max_size=3),
     reader=st.none() | TEXTS,
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back(tmp_path_factory: Any, **drawn: Any) -> None:
     columns = Columns(roles=drawn["roles"], patterns=tuple(drawn["patterns"]))
     made = Schema().under(columns, {"reader": drawn["reader"]}, drawn["selection"])

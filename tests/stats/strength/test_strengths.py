@@ -107,15 +107,15 @@ def test_draws_spread_as_refits_do() -> None:
     """With many battles the bootstrap of scores is that of refits: clusters drawn, the model fitted anew."""
     own, rng = Arena(4, 3000, size=5, taste=0.7).draw(np.random.default_rng(6)), np.random.default_rng(7)
     refits = []
-    for often in bootstrap_weights(600, 300, rng)[1:]:
+    for often in bootstrap_weights(600, 120, rng)[1:]:
         again = count_by_kind(own, often[own.unit])
         found = fit(again, component=np.zeros(4, dtype=int), ties_are_half=False, penalised=False)
         assert found is not None
         refits.append(found.coefficients)
-    drawn = made(own, 4, resamples=300)
+    drawn = made(own, 4, resamples=120)
     ours = np.column_stack([drawn.draws, drawn.effects, np.log(drawn.ties)])[1:].std(axis=0, ddof=1)
-    # the standard deviation of 300 refits has an error of 4 %
-    np.testing.assert_allclose(ours, np.std(refits, axis=0, ddof=1), rtol=0.13)
+    # the standard deviation of 120 refits has an error of 6 %
+    np.testing.assert_allclose(ours, np.std(refits, axis=0, ddof=1), rtol=0.2)
 
 
 @settings(max_examples=6, deadline=None)
