@@ -22,7 +22,7 @@ from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
-from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, tested
+from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_comparison import RaterComparison, compared
@@ -384,7 +384,7 @@ def _with_ledger(
     study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
 ) -> Gate:
     """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    answer = tested(path, LedgerTests.of(metric, parts), level=level, **more)
+    answer = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
     state = {
         name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels", "digest", "left")
     }
