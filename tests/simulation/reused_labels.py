@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 
 import numpy as np
 from scipy.special import ndtri
@@ -149,10 +150,40 @@ def rows(runs: int, only: str) -> Iterator[dict[str, object]]:
             yield {"study": name, "correlation": correlation, **rates, "standard error": error}
 
 
+def critical_values(level: float, correlation: float, *, n: int, rng: np.random.Generator) -> Floats:
+    """Critical values of n equally correlated tests that share a level."""
+    values = list[float]()
+    for k in range(n):
+        matrix = np.full((k + 1, k + 1), correlation)
+        np.fill_diagonal(matrix, 1.0)
+        values.append(NextTest(matrix, values, rng=rng).critical(level * spending(k + 1)))
+    return np.array(values)
+
+
+def worst_searcher(gain: float, copy: float, *, correlation: float = 0.3, n: int = 30, runs: int = 60_000) -> float:
+    """Rate of false openings with normal statistics, by a searcher who knows the truth.
+
+    All candidates are `gain` standard errors above the threshold until one opens; then n candidates at the threshold
+    have the correlation `copy` with it.
+    """
+    rng = np.random.default_rng(0)
+    before = critical_values(level_after(0, LEVEL), correlation, n=n, rng=rng)
+    after = critical_values(level_after(1, LEVEL), copy**2, n=n, rng=rng)
+    common = np.sqrt(correlation) * rng.standard_normal((runs, 1))
+    values = common + np.sqrt(1 - correlation) * rng.standard_normal((runs, n))
+    opening = values + gain > before
+    opened = values[np.arange(runs), opening.argmax(axis=1)]
+    copies = copy * opened[:, np.newaxis] + np.sqrt(1 - copy**2) * rng.standard_normal((runs, n))
+    return float((opening.any(axis=1) & (copies > after).any(axis=1)).mean())
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--only", default="", help="Studies whose name contains this.")
     options = parser.parse_args()
+    if options.only in "worst searcher":
+        for gain, copy in product((0.5, 1.0, 1.5, 2.0), (0.8, 0.9, 0.97)):
+            print(f"worst searcher  gain {gain}  copies {copy}  false {worst_searcher(gain, copy):.4f}")
     for row in rows(options.runs, options.only):
         print("  ".join(f"{key} {value:.3f}" if isinstance(value, float) else str(value) for key, value in row.items()))

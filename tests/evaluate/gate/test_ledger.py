@@ -32,7 +32,7 @@ def candidate(accuracy: float, seed: int, *, n: int = 200, first: int = 0) -> pl
     return pl.DataFrame({"id": np.arange(first, first + n), **words})
 
 
-def ask(data: pl.DataFrame, ledger: Path, **options: Any) -> cu.Gate:
+def ask(data: pl.DataFrame | Path, ledger: Path, **options: Any) -> cu.Gate:
     return cu.gate(data, **{"require": RULE, "ledger": ledger} | options)
 
 
@@ -216,6 +216,23 @@ def test_all_rules_must_hold(ledger: Path) -> None:
     assert ask(candidate(0.95, 0), ledger, require=["accuracy>=0.8", "tnr>=0.99"]).outcome != "open"
     result = ask(candidate(0.95, 0), ledger, require=["accuracy>=0.8", "tpr>=0.7"])
     assert set(result.rules["outcome"]) == {"open"}
+
+
+def test_candidates_without_an_error_open_the_gate(ledger: Path) -> None:
+    assert ask(candidate(1.0, 0), ledger).outcome == "open"
+    assert ask(candidate(0.97, 1), ledger).outcome == "open"
+
+
+def test_systems_are_part_of_a_label_unless_there_is_only_one(ledger: Path, tmp_path: Path) -> None:
+    generations = []
+    for name in ("first", "second"):  # names of the only system
+        candidate(0.9, 0).write_csv(tmp_path / f"{name}.csv")
+        generations.append(ask(tmp_path / f"{name}.csv", ledger).ledger["generation"].item())
+    assert len(set(generations)) == 1
+    versions = [candidate(0.9, k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)]
+    both = cu.gate(pl.concat(versions), require="corrected_rate>=0.2", ledger=tmp_path / "two.jsonl")
+    assert both.ledger["labels"].item() == 400
+    assert both.rules["system"].to_list() == ["v0", "v1"]
 
 
 def test_two_judges_are_compared_by_a_ledger(ledger: Path) -> None:

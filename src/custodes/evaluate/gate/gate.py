@@ -23,7 +23,7 @@ from custodes.evaluate.gate.judge_rules import JudgeTest, judge_tests
 from custodes.evaluate.gate.junit import junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
-from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, tested
+from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,
     FAILS,
@@ -368,7 +368,7 @@ def _with_ledger(
     study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
 ) -> Gate:
     """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    answer = tested(path, LedgerTests.of(metric, parts), level=level, **more)
+    answer = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
     state = {
         name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels", "digest", "left")
     }

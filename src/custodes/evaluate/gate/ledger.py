@@ -100,11 +100,11 @@ class Ledger:
                 )
         return cls(tuple(entries.values()))
 
-    def check_holds(self, wanted_digest: str, name: str) -> None:
+    def check_holds(self, entry_digest: str, name: str) -> None:
         """Raise InputError if the ledger lacks an entry."""
-        if wanted_digest not in (entry.digest for entry in self.entries):
+        if entry_digest not in (entry.digest for entry in self.entries):
             raise InputError(
-                f"{name}: there is no entry {shown(wanted_digest)} (ledger_digest); later entries were removed, or this"
+                f"{name}: there is no entry {shown(entry_digest)} (ledger_digest); later entries were removed, or this"
                 " is another ledger: restore the file"
             )
 

@@ -132,7 +132,9 @@ class LedgerTests:
         return min(precision.with_labels(times).power(gain, value) for precision, gain, value in parts)
 
 
-def tested(path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool) -> LedgerAnswer:
+def ledger_answer(
+    path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool
+) -> LedgerAnswer:
     """Test a candidate and record it, or (`record` False) only state what the ledger has left.
 
     Parameters
