@@ -499,7 +499,7 @@ def test_unreadable_verdicts_are_counted_and_dropped_only_on_demand(custodes: Ru
         custodes("agreement", "battles.csv", "--invalid", "drop"),
         *(
             "that is 25.0 % of the file, 50.0 % of judge",
-            "'drop' allows 5 %; correct them, or drop them all with --invalid 'force' (--invalid force)",
+            "'drop' allows 5 %; correct them, or drop them all with --invalid force (in Python invalid='force')",
             "--invalid force",
         ),
     )

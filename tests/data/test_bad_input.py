@@ -176,7 +176,7 @@ def message(path: object, **options: object) -> str:
                 "s.csv: 1 of 2 verdicts cannot be read ('garbage' in row 1); allowed: model_a, "
                 "model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: "
                 "documentation, data), or empty; correct them, or drop and count them with "
-                "invalid='drop' (--invalid drop)"
+                "--invalid drop (in Python invalid='drop')"
             ),
         ),
         (

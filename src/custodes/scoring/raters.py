@@ -107,13 +107,13 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
                     f"{len(without)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
                     f"({listed([corpus.items[i] for i in without], limit=3)}); add them, or skip these items "
-                    "with missing='drop' (--missing drop)"
+                    "with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
         few = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
-            f"are missing ({few}); add them, or score the others with missing='drop' (--missing drop)"
+            f"are missing ({few}); add them, or score the others with --missing drop (in Python missing='drop')"
         )
 
 

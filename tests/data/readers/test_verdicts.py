@@ -20,7 +20,7 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
         "table: 2 of 3 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: "
         "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
         "(full list: documentation, data), or empty; correct them, or drop and count them with "
-        "invalid='drop' (--invalid drop)"
+        "--invalid drop (in Python invalid='drop')"
     )
     study = read(frame, invalid="force")
     assert study.preferences.frame["item"].to_list() == ["1"]
@@ -80,8 +80,8 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
         "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: "
         "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
         "(full list: documentation, data), or empty; that is 5.1 % of the file, 5.1 % of j, "
-        "and invalid='drop' allows 5 %; correct them, or drop them all with invalid='force' "
-        "(--invalid force)"
+        "and invalid='drop' allows 5 %; correct them, or drop them all with --invalid force "
+        "(in Python invalid='force')"
     )
     assert read(frame, invalid="force").preferences.frame.height == 37
 

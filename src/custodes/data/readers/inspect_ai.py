@@ -84,7 +84,7 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
         raise InputError(
             f"{where}: {lost} scores are text among numbers ({examples}); numbers and "
             f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)} can be read. "
-            "To drop and count the others: invalid='drop' (--invalid drop)"
+            "To drop and count the others: --invalid drop (in Python invalid='drop')"
         )
     not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
     notes = noted(

@@ -52,7 +52,7 @@ def read_verdicts(
         mend = (
             f"; {too_many}"
             if too_many
-            else "; correct them, or drop and count them with invalid='drop' (--invalid drop)"
+            else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
         raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{mend}")
     columns = table.drop("verdict", "row")
@@ -89,7 +89,7 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     return (
         f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and "
         f"invalid='drop' allows {100 * DROPPED:.0f} %; correct them, or drop them all with "
-        "invalid='force' (--invalid force)"
+        "--invalid force (in Python invalid='force')"
     )
 
 
