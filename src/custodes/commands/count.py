@@ -116,7 +116,13 @@ def count(
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
     if labels:
-        idle = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect or None, "orders": orders}
+        idle: dict[str, Any] = {
+            "human": human,
+            "metrics": metrics,
+            "systems": systems,
+            "aspect": aspect or None,
+            "orders": orders,
+        }
         _refuse_idle(idle | of_scores | {"batches": None}, "labels; name their columns with --columns")
     else:
         _refuse_idle({"by": by, "columns": columns}, f"scores or verdicts; counts of labels end in {listed(SUFFIXES)}")
@@ -128,8 +134,10 @@ def count(
     ):
         if labels:
             mapping = Reading(column=column, columns=columns).mapping
-            options = {"by": value_list("by", by or []), "name": Path(files[0]).stem, "batches": batches}
-            say(str(write_table(cu.count_labels(table, columns=mapping, progress=track, **options), output)))
+            slices = value_list("by", by or [])
+            name = Path(files[0]).stem
+            frame = cu.count_labels(table, columns=mapping, by=slices, name=name, batches=batches, progress=track)
+            say(str(write_table(frame, output)))
             return
         scores = "score" in _columns(table)
         _refuse_idle({"orders": orders} if scores else of_scores, "scores" if scores else "verdicts")

@@ -183,8 +183,9 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*JUDGED.used, *JUDGED.systems} <= set(frame.columns):
-        facts = {name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns}
-        return replace(JUDGED, **facts)
+        here = {name: name if name in frame.columns else "" for name in ("cluster", "probability", "n_outputs")}
+        cluster, probability, n_outputs = here.values()
+        return replace(JUDGED, cluster=cluster, probability=probability, n_outputs=n_outputs)
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
     layout = _long(head, words, declared) or _wide(head, words, declared)

@@ -15,17 +15,17 @@ from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of
 from custodes.answers.tables import count, label, p_value, score, table
 from custodes.answers.wording import plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
-from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
-from custodes.evaluate.gate.judge_rules import JudgeTest, judge_tests
+from custodes.evaluate.gate.judge_rules import judge_rows
 from custodes.evaluate.gate.junit import junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,
+    ALONE,
     FAILS,
     HOLDS,
     INCONCLUSIVE,
@@ -69,11 +69,7 @@ class Gate(Result):
         ),
         label("relation", "`>=`: the value must exceed the threshold; `<=`: lie below it", essential=False),
         score("threshold", "the threshold; with `against` the negative margin"),
-        p_value(
-            "p_value",
-            "test of 'the value equals the threshold', adjusted for all rules and aspects; null without human ratings",
-            "p",
-        ),
+        p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold (`<=`: below); `{FAILS}`: on the other side; else "
@@ -183,8 +179,8 @@ def gate(
     threshold.
 
     Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
-    failure_rate, judge_rate) have the intervals of `consistency` and `rates`, at the level that Bonferroni's correction
-    needs. Rules on flip_rate and failure_rate are upper limits (<=); first_rate and judge_rate may have both.
+    failure_rate, judge_rate) have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
+    p-value. Rules on flip_rate and failure_rate are upper limits (<=); first_rate and judge_rate may have both.
 
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
@@ -219,14 +215,12 @@ def gate(
     one_of("sampling", sampling, get_args(Sampling))
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
-    kind = kind_of_rules(study, rules, statistic)
-    alone = kind == "a judge alone"
-    if alone and not_worse_than:
-        raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
+    kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored(gate, "it applies to a ledger", ledger_digest=ledger_digest, status=status)
     elif kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
+    alone = kind == ALONE
     if kind != "labels":
         why = "it applies to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
@@ -252,11 +246,10 @@ def gate(
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
     if alone:
-        options = {"positive": positive, "resamples": resamples, "rng": rng, "progress": progress, **setting}
-        options |= selection_of(DEFAULTS)
+        options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
         judge = study.select(**selection, one_side=True)
-        of_judge = judge_tests(judge, rules, name, confidence=confidence, options=options)
-        return _of_judge(of_judge, name, selected.notes)
+        rows = judge_rows(judge, rules, name, positive=positive, confidence=confidence, options=options)
+        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows.items()], selected.notes)
     if kind == "labels":
         chosen = study.select(**selection, one_side=True)
         label_parts = label_tests(
@@ -299,35 +292,6 @@ def gate(
         for k, (comparison, part) in enumerate(zip(comparisons, results, strict=True))
     ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
-
-
-def _of_judge(tests: Sequence[JudgeTest], metric: str, notes: Sequence[Note]) -> Gate:
-    """The result for rules that need no human ratings."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for test in tests:
-        low, high = (np.nan if bound is None else bound for bound in (test.low, test.high))
-        outcome = test.rule.outcome(low, high)
-        times = more_data(test.value, low, high, test.rule.threshold) if test.value is not None else ""
-        reason = test.reason or f"the interval contains the threshold{times.format(what='items')}"
-        rows.setdefault(test.aspect, []).append(
-            {
-                "rule": test.rule.text,
-                "metric": metric,
-                "against": None,
-                "statistic": test.rule.statistic,
-                "system": test.system or None,
-                "n": test.n,
-                "value": test.value,
-                "value_low": test.low,
-                "value_high": test.high,
-                "relation": test.rule.relation,
-                "threshold": test.rule.threshold,
-                "p_value": None,
-                "outcome": outcome,
-                "reason": reason if outcome == INCONCLUSIVE else None,
-            }
-        )
-    return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows.items()], notes)
 
 
 def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from custodes.answers.result import Result
@@ -13,7 +14,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.consistency.missing import ALL
-from custodes.evaluate.gate.rules import JUDGE_RATE, GateRule
+from custodes.evaluate.gate.rules import INCONCLUSIVE, JUDGE_RATE, GateRule
 from custodes.evaluate.rates.rates import rates
 
 
@@ -49,20 +50,43 @@ class JudgeTest:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def reason(self) -> str:
-        """Why there is no interval; '' if there is one."""
-        if self.low is not None:
-            return ""
-        if self.value is not None:
-            return "too few clusters of items for an interval"
-        return f"there are no {COLUMNS_OF_STATISTICS[self.rule.statistic or ''].needs} of this judge"
+    def row(self, metric: str) -> dict[str, Any]:
+        """A row of the table `rules` of a gate."""
+        low, high = (np.nan if bound is None else bound for bound in (self.low, self.high))
+        outcome = self.rule.outcome(low, high)
+        reason = "the interval contains the threshold"
+        if self.value is None:
+            reason = f"there are no {COLUMNS_OF_STATISTICS[self.rule.statistic or ''].needs} of this judge"
+        elif self.low is None:
+            reason = "too few clusters of items for an interval"
+        return {
+            "rule": self.rule.text,
+            "metric": metric,
+            "against": None,
+            "statistic": self.rule.statistic,
+            "system": self.system or None,
+            "n": self.n,
+            "value": self.value,
+            "value_low": self.low,
+            "value_high": self.high,
+            "relation": self.rule.relation,
+            "threshold": self.rule.threshold,
+            "p_value": None,
+            "outcome": outcome,
+            "reason": reason if outcome == INCONCLUSIVE else None,
+        }
 
 
-def judge_tests(
-    study: Study, rules: Sequence[GateRule], metric: str, *, confidence: float, options: Mapping[str, Any]
-) -> list[JudgeTest]:
-    """Tests of all rules by aspect, with bounds that hold jointly (Bonferroni).
+def judge_rows(
+    study: Study,
+    rules: Sequence[GateRule],
+    metric: str,
+    *,
+    positive: str | None,
+    confidence: float,
+    options: Mapping[str, Any],
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the table `rules` of a gate by aspect, with bounds that hold jointly (Bonferroni).
 
     Parameters
     ----------
@@ -71,26 +95,37 @@ def judge_tests(
     rules : sequence of GateRule
     metric : str
         Name of the judge.
+    positive : str or None
+        See `rates`.
     confidence : float
         Joint level of the bounds.
     options : mapping
-        Arguments of `consistency`, and `positive` of `rates`.
+        Further arguments of `consistency`.
     """
-    tests = _tests(study, rules, metric, confidence, options)
+    tests = _tests(study, rules, metric, positive, confidence, options)
     defined = sum(test.low is not None for test in tests)
-    return tests if defined < 2 else _tests(study, rules, metric, 1 - (1 - confidence) / defined, options)
+    if defined > 1:
+        tests = _tests(study, rules, metric, positive, 1 - (1 - confidence) / defined, options)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for test in tests:
+        rows.setdefault(test.aspect, []).append(test.row(metric))
+    return rows
 
 
 def _tests(
-    study: Study, rules: Sequence[GateRule], metric: str, confidence: float, options: Mapping[str, Any]
+    study: Study,
+    rules: Sequence[GateRule],
+    metric: str,
+    positive: str | None,
+    confidence: float,
+    options: Mapping[str, Any],
 ) -> list[JudgeTest]:
     named = {rule.statistic for rule in rules}
     results: dict[str, Result] = {}
     if JUDGE_RATE in named:
-        results[JUDGE_RATE] = rates(study, positive=options["positive"], confidence=confidence, rng=options["rng"])
+        results[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
     if named - {JUDGE_RATE}:
-        chosen = {name: value for name, value in options.items() if name != "positive"}
-        results["consistency"] = consistency(study, confidence=confidence, **chosen)
+        results["consistency"] = consistency(study, confidence=confidence, **options)
     tests = []
     for rule in rules:
         place = COLUMNS_OF_STATISTICS[rule.statistic or ""]

@@ -45,10 +45,11 @@ WITHOUT_HUMANS: Mapping[str, tuple[str, ...]] = {
 }
 """Statistics of a judge that need no human ratings, proportions all, and the relations of their rules."""
 
+ALONE = "a judge alone"
 FAMILIES: Mapping[str, Collection[str]] = {
     "scores or preferences": ALLOWED,
     "labels": OF_LABELS,
-    "a judge alone": WITHOUT_HUMANS,
+    ALONE: WITHOUT_HUMANS,
 }
 """Statistics of rules that one gate may join, by their kind."""
 
@@ -121,14 +122,16 @@ def requirement(text: str) -> GateRule:
     return GateRule(text=text.strip(), statistic=name, threshold=threshold, relation=RELATIONS[relation])
 
 
-def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None) -> str:
-    """The kind of the rules (see `FAMILIES`): by their statistics, else by the study; `statistic` is that of a test of
-    non-inferiority."""
+def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
+    """The kind of the rules (see `FAMILIES`): by their statistics, else by the study; `statistic` and `not_worse_than`
+    are those of a test of non-inferiority."""
     named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
     kinds = {kind: sorted(named & set(names)) for kind, names in FAMILIES.items() if named & set(names)}
     if len(kinds) > 1:
         several = " and ".join(f"on {kind} ({listed(names)})" for kind, names in kinds.items())
         raise OptionError(f"gate: rules {several}; use a gate for each kind")
+    if ALONE in kinds and not_worse_than:
+        raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
     return next(iter(kinds), "labels" if study.labels else "scores or preferences")
 
 
