@@ -33,6 +33,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--group": (("agreement", *DEMO, *QUICK), ("news", "dialogue")),
     "--compare-by": (("agreement", *DEMO, *QUICK), ("kendall_item", "pearson_item")),
     "--in-use": (("ceiling", *DEMO, *QUICK, "--model", "ridge", "--steps", "3"), ("judge", "learned")),
+    "--variants": (("ceiling", *DEMO, *QUICK, "--model", "ridge"), ("judge", "learned")),
     "--estimator": (("correction", *DEMO, "--metrics", "judge"), ("ppi", "poststratified")),
     "--stop": (("protocol", *DEMO, *QUICK, "--replications", "2"), ("decided", "futility")),
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
@@ -45,6 +46,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
 
 ELSEWHERE = {
     "--aspects": "described values",
+    "--by": "columns of counted labels",
     "--metric": "metric specifications",
     "--sampling": "assignments",
     "--column": "assignments",

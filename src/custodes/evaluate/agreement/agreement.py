@@ -41,7 +41,7 @@ from custodes.evaluate.rates.outputs import labelled_outputs
 from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics by which metrics are compared by default."""
@@ -270,10 +270,12 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
     if are_choices(comparison):  # statistics of preferences need no sign flips
+        columns: Ints | None = None
+        groups: NDArray[Any]
         if comparison.design.item_weights is None:
             columns, groups = resampled_groups(comparison, resamples, rng)
         else:  # clusters with equal preferences may differ in weight
-            columns, groups = None, comparison.design.counted(resamples, rng)
+            groups = comparison.design.counted(resamples, rng)
         no_flips = np.empty((0, n_units), dtype=np.int8)
         sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
     else:

@@ -160,7 +160,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     judged = np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height)
     facts = study.items.for_items(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
-    unit = facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
+    unit: Ints = facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
     probability, number = facts["probability"].fill_null(1.0).to_numpy(), facts["n_outputs"].fill_null(1.0).to_numpy()
     if study.items.counted:
         row, unit, number = _single_labelled(unit, number, ~np.isnan(annotated).all(axis=0))

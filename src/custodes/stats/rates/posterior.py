@@ -95,7 +95,9 @@ def joint_posterior(
     if sampling == "by-label":
         return JointPosterior(estimate, _by_label(labelled, total, rng, draws))
     shares = _dirichlet(total + 1 / len(total), rng, draws)
-    cells = np.stack([_dirichlet(row, rng, draws) for row in labelled + cell_prior(*labelled.shape, prior)], axis=1)
+    strata, labels = labelled.shape
+    counted = labelled + cell_prior(strata, labels, prior)
+    cells = np.stack([_dirichlet(row, rng, draws) for row in counted], axis=1)
     return JointPosterior(estimate, shares[:, :, np.newaxis] * cells)
 
 
