@@ -113,7 +113,7 @@ def rater_scores(
     return who if variants is None else _with_means(who, variants)
 
 
-def _with_means(who: RaterScores, variants: Patterns) -> RaterScores:
+def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
     """The raters with the metrics of each pattern replaced by one: the mean of their standardised scores, by aspect."""
     metrics = [i for i, kind in enumerate(who.kinds) if kind == METRIC]
     labels = list(dict.fromkeys(who.raters[i] for i in metrics))

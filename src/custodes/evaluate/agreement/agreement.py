@@ -262,12 +262,13 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
     if are_choices(comparison):  # preferences need no sign flips
+        no_flips = np.empty((0, n_units), dtype=np.int8)
         if comparison.design.item_weights is None:
             columns, groups = resampled_groups(comparison, resamples, rng)
+            sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
         else:  # clusters with equal preferences may differ in weight
-            columns, groups = None, comparison.design.counted(resamples, rng)
-        no_flips = np.empty((0, n_units), dtype=np.int8)
-        sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
+            times = comparison.design.counted(resamples, rng)
+            sample = Sample(comparison=comparison, times=times, flips=no_flips)
     else:
         times = comparison.design.counted(resamples, rng)
         sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
