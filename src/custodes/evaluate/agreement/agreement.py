@@ -41,13 +41,13 @@ from custodes.evaluate.rates.outputs import labelled_outputs
 from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics by which metrics are compared by default."""
 
 MOST_PAIRS = 50_000
-"""Maximum number of pairs of metrics in the table `comparisons`; with more, it has only pairs of the best metrics."""
+"""Most pairs of metrics in the table `comparisons`; with more, it has the pairs of the best metrics only."""
 
 
 @result
@@ -98,7 +98,7 @@ class Agreement(Result):
         score(
             "difference", "statistic of metric_a minus that of metric_b, on the outputs that both rated", interval=True
         ),
-        p_value("p_value", "unadjusted test of equal agreement for this pair, consistent with the interval", "p"),
+        p_value("p_value", "test of equal agreement, for this pair alone, inverted from the interval", "p"),
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
@@ -121,8 +121,8 @@ class Agreement(Result):
         ),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`; `unclear` also if "
-            "p is too close to `alpha` for the number of sign flips",
+            "`above` or `below` chance by that test, else `unclear`; also where p is too close to "
+            "`alpha` for the number of sign flips",
         ),
         letters("group", "metrics that share a letter do not differ significantly; null: not tested"),
         flag(
@@ -135,7 +135,7 @@ class Agreement(Result):
     slices: pl.DataFrame = slice_table(
         "metric",
         "One row per metric and slice, with `by`.",
-        "`sample_accuracy`, the proportion of equal preferences; for labels `accuracy`",
+        "`sample_accuracy`, the proportion of equal preferences; of labels `accuracy`",
     )
 
 
@@ -162,9 +162,9 @@ def agreement(
     -----
     Undefined values are null, with a note.
 
-    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
-    `resamples`. System-level intervals estimate the value for a very large number of items. `unreliable` names
-    intervals with too few clusters.
+    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics share the
+    `resamples`. System-level intervals describe the value with very many items. `unreliable` names intervals with too
+    few clusters.
 
     For each statistic in `compare_by`, all pairs of metrics are compared on the comparisons that annotators and both
     metrics have. Differences, intervals and p-values share the same resamples (sign flips of the contribution of each
@@ -172,7 +172,7 @@ def agreement(
     statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
     Labels (pass or fail, categories) are also compared output by output, in the table `labels`; one system is enough.
-    For categories, and for a single system, this is the only table.
+    With categories, and one system, this is all there is.
 
     With `by`, the proportion of equal preferences (of labels: of equal labels) in each slice is compared with that of
     all other slices, by permutation of items among slices; all metrics and slices are tested together.
@@ -213,15 +213,7 @@ def agreement(
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
-    answers = each(
-        answer,
-        parts,
-        rng=generator,
-        progress=progress,
-        desc="agreement",
-        label=lambda _: "",
-        threads=False,  # else the resamples of several aspects would be in memory at a time
-    )
+    answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
     notes = [*label_notes, *(note for _, notes in answers for note in notes)]
     return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
 
@@ -270,14 +262,13 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
     if are_choices(comparison):  # statistics of preferences need no sign flips
-        columns: Ints | None = None
-        groups: NDArray[Any]
+        no_flips = np.empty((0, n_units), dtype=np.int8)
         if comparison.design.item_weights is None:
             columns, groups = resampled_groups(comparison, resamples, rng)
+            sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
         else:  # clusters with equal preferences may differ in weight
-            groups = comparison.design.counted(resamples, rng)
-        no_flips = np.empty((0, n_units), dtype=np.int8)
-        sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
+            times = comparison.design.counted(resamples, rng)
+            sample = Sample(comparison=comparison, times=times, flips=no_flips)
     else:
         times = comparison.design.counted(resamples, rng)
         sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
@@ -308,8 +299,8 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     left = len(differences.pairs) - len(places) if differences.tests else 0
-    few = f"the table comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those with the "
-    few += f"{best} best metrics; all pairs were tested together"
+    few = f"comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those of the {best} "
+    few += "best metrics; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
@@ -318,7 +309,7 @@ def _answer(
 def _shown(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
 ) -> tuple[int, NDArray[np.intp]]:
-    """Number of best metrics whose pairs are listed, and positions of these pairs.
+    """Number of the best metrics to list, and positions of the pairs that include one of them.
 
     With at most `MOST_PAIRS` pairs, all metrics and all pairs.
     """
@@ -381,7 +372,7 @@ def _common(sample: Sample) -> dict[str, Any]:
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
-    """Notes on metrics and systems that are compared on only a part of the data."""
+    """Notes on metrics and systems that are compared on a part of the data."""
     comparison = sample.comparison
     if are_choices(comparison):
         return []
@@ -396,8 +387,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "coverage-differs",
             different if different > 1 else 0,
-            f"metrics rated different outputs{label}: two metrics are compared on the outputs that both rated; "
-            "the table common uses the outputs that all metrics rated",
+            f"metrics rated different outputs{label}: two metrics are compared on the outputs both "
+            "rated; the table common uses the outputs all rated",
         ),
         (
             "system-scores-fitted",
