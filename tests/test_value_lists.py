@@ -33,7 +33,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--group": (("agreement", *DEMO, *QUICK), ("news", "dialogue")),
     "--compare-by": (("agreement", *DEMO, *QUICK), ("kendall_item", "pearson_item")),
     "--in-use": (("ceiling", *DEMO, *QUICK, "--model", "ridge", "--steps", "3"), ("judge", "learned")),
-    "--variants": (("ceiling", *DEMO, *QUICK, "--model", "ridge"), ("judge", "learned")),
+    "--variants": (("ceiling", *DEMO, *QUICK, "--model", "ridge"), ("overlap*", "*e*d*")),
     "--estimator": (("correction", *DEMO, "--metrics", "judge"), ("ppi", "poststratified")),
     "--stop": (("protocol", *DEMO, *QUICK, "--replications", "2"), ("decided", "futility")),
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
@@ -228,3 +228,15 @@ def test_labels_are_never_split(labels: list[str]) -> None:
 def test_what_is_no_text_is_refused(wrong: Any) -> None:
     with pytest.raises(OptionError, match="must be text"):
         value_list("o", wrong)
+
+
+def test_columns_of_counted_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = {"id": range(4), "judge": ["pass", "fail"] * 2, "human": ["pass", None] * 2, "topic": list("aabb")}
+    pl.DataFrame(rows).with_columns(length=pl.Series(["long"] * 3 + ["short"])).write_csv("labels.csv")
+    written = []
+    for by in (["--by", "topic", "--by", "length"], ["--by", "topic,length"]):
+        assert cli.run(["count", "labels.csv", "-o", "counts.csv", "--quiet", *by]) == 0
+        written.append(pl.read_csv("counts.csv"))
+    assert {"topic", "length"} <= {*written[0].columns}
+    assert written[0].equals(written[1])

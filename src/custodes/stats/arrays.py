@@ -20,6 +20,8 @@ Signs = NDArray[np.int8]
 CHUNK = 1_000_000
 """Maximum number of elements of a temporary array."""
 
+_CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
+
 
 def chunks(n: int, size: int) -> Iterator[slice]:
     """Slices of n things such that a temporary array with `size` elements per thing is not too large.
@@ -112,3 +114,37 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     for position, value in enumerate(values):
         groups.setdefault(value, []).append(position)
     return [np.array(positions) for positions in groups.values()]
+
+
+def deviations(x: Floats) -> Floats:
+    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
+    defined = ~np.isnan(x)
+    complete = bool(defined.all())
+    values = x if complete else np.where(defined, x, 0.0)
+    total = values.sum(axis=-1, keepdims=True)
+    difference = values - total / np.maximum(x.shape[-1] if complete else defined.sum(axis=-1, keepdims=True), 1)
+    rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(defined & (np.abs(difference) > rounding), difference, 0.0)
+
+
+def centred(x: Floats) -> Floats:
+    """Deviations from the mean along the last axis, scaled to at most 1 to avoid under- and overflow of squares.
+
+    Parameters
+    ----------
+    x
+        Values (..., n); NaN = not rated.
+
+    Returns
+    -------
+    :
+        Scaled deviations (..., n); 0 where the value is NaN or its deviation is rounding error.
+
+    Examples
+    --------
+    >>> centred(np.array([1e-200, 3e-200, np.nan])).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    values = deviations(x)
+    largest = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return values / np.where(largest > 0, largest, 1.0)

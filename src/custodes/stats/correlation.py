@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, centred, chunks, deviations
 from custodes.stats.ranks import FEW, compared, lower_before, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
@@ -19,7 +19,6 @@ Kind = Literal["pearson", "spearman", "kendall"]
 EXACT = 4096**2
 """Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
 
-_CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _TABLE = 2  # most cells of a table of levels, relative to the outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
@@ -348,7 +347,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     for number in np.unique(block):
         inside = _jointly(*(np.where(block == number, values, np.nan) for values in (human, metrics)))
         for side, values in zip(sides, inside, strict=True):
-            side += _deviations(mid_ranks(values) if kind == "spearman" else values)
+            side += deviations(mid_ranks(values) if kind == "spearman" else values)
     return pearson(*sides)
 
 
@@ -477,37 +476,3 @@ def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     missing = np.isnan(x) | np.isnan(y)
     return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)
-
-
-def _deviations(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
-    defined = ~np.isnan(x)
-    complete = bool(defined.all())
-    values = x if complete else np.where(defined, x, 0.0)
-    total = values.sum(axis=-1, keepdims=True)
-    deviations = values - total / np.maximum(x.shape[-1] if complete else defined.sum(axis=-1, keepdims=True), 1)
-    rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(defined & (np.abs(deviations) > rounding), deviations, 0.0)
-
-
-def centred(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis, scaled to at most 1 to avoid under- and overflow of squares.
-
-    Parameters
-    ----------
-    x
-        Values (..., n); NaN = not rated.
-
-    Returns
-    -------
-    :
-        Scaled deviations (..., n); 0 where the value is NaN or its deviation is rounding error.
-
-    Examples
-    --------
-    >>> centred(np.array([1e-200, 3e-200, np.nan])).tolist()
-    [-1.0, 1.0, 0.0]
-    """
-    deviations = _deviations(x)
-    largest = np.abs(deviations).max(axis=-1, keepdims=True, initial=0.0)
-    return deviations / np.where(largest > 0, largest, 1.0)

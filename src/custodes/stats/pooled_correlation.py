@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, table_sums
+from custodes.stats.arrays import CHUNK, Floats, Ints, centred, chunks, table_sums
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import Kind, centred, concordance, tau_b
+from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 

@@ -54,7 +54,7 @@ def test_only_an_outcome_leaves_the_ledger(ledger: Path) -> None:
         assert (rule["n"], rule["threshold"]) == (200, 0.8)
         (state,) = result.ledger.to_dicts()
         assert (state["candidate"], state["openings"], state["labels"]) == (k + 1, int(k > 0), 200)
-        assert state["digest"] == lines(ledger)[k + 1]["digest"]
+        assert state["ledger_digest"] == lines(ledger)[k + 1]["digest"]
     assert results[0].ledger["generation"].item() == results[2].ledger["generation"].item()
     assert next(results[1].lines()) == "open  accuracy of judge >= 0.8"
     with pytest.raises(OptionError, match="no estimates to draw"):
@@ -112,7 +112,7 @@ def test_a_changed_file_is_refused(ledger: Path, change: Any, message: str) -> N
 
 
 def test_entries_removed_at_the_end_are_found_by_the_last_digest(ledger: Path) -> None:
-    last = [ask(candidate(0.75, seed), ledger) for seed in range(2)][-1].ledger["digest"].item()
+    last = [ask(candidate(0.75, seed), ledger) for seed in range(2)][-1].ledger["ledger_digest"].item()
     assert ask(candidate(0.75, 2), ledger, ledger_digest=last).ledger["candidate"].item() == 3
     rows = ledger.read_text().splitlines()
     ledger.write_text("\n".join(rows[:2]) + "\n")
@@ -189,7 +189,7 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     fresh = ask(candidate(0.75, 0), ledger, status=True)
     assert (fresh.outcome, fresh.status) == ("not tested", 0)
     assert not ledger.exists()
-    (left,) = fresh.ledger["left"]
+    (left,) = fresh.ledger["remaining"]
     assert left.startswith(
         "A true value .09 above the threshold is found with a probability above 0.5 until candidate "
     )
@@ -200,7 +200,7 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     ask(candidate(0.75, 1), ledger, status=True)
     assert ledger.read_bytes() == before
     few = ask(candidate(0.75, 0, n=50), ledger.with_name("few.jsonl"), status=True)
-    assert "With 60 new labels a new generation starts." in few.ledger["left"].item()
+    assert "With 60 new labels a new generation starts." in few.ledger["remaining"].item()
 
 
 @pytest.mark.parametrize("rule", ["kappa>=0.5", "corrected_rate>=0.3", "balanced_accuracy>=0.7", "tpr>=0.7"])

@@ -47,7 +47,7 @@ COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.com
 """Statistics by which metrics are compared by default."""
 
 MOST_PAIRS = 50_000
-"""Most pairs of metrics in the table `comparisons`; with more, it has the pairs of the best metrics only."""
+"""Maximum number of pairs of metrics in the table `comparisons`; with more, it has only pairs of the best metrics."""
 
 
 @result
@@ -98,7 +98,7 @@ class Agreement(Result):
         score(
             "difference", "statistic of metric_a minus that of metric_b, on the outputs that both rated", interval=True
         ),
-        p_value("p_value", "test of equal agreement, for this pair alone, inverted from the interval", "p"),
+        p_value("p_value", "unadjusted test of equal agreement for this pair, consistent with the interval", "p"),
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
@@ -121,8 +121,8 @@ class Agreement(Result):
         ),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`; also where p is too close to "
-            "`alpha` for the number of sign flips",
+            "`above` or `below` chance by that test, else `unclear`; `unclear` also if "
+            "p is too close to `alpha` for the number of sign flips",
         ),
         letters("group", "metrics that share a letter do not differ significantly; null: not tested"),
         flag(
@@ -135,7 +135,7 @@ class Agreement(Result):
     slices: pl.DataFrame = slice_table(
         "metric",
         "One row per metric and slice, with `by`.",
-        "`sample_accuracy`, the proportion of equal preferences; of labels `accuracy`",
+        "`sample_accuracy`, the proportion of equal preferences; for labels `accuracy`",
     )
 
 
@@ -162,9 +162,9 @@ def agreement(
     -----
     Undefined values are null, with a note.
 
-    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics share the
-    `resamples`. System-level intervals describe the value with very many items. `unreliable` names intervals with too
-    few clusters.
+    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
+    `resamples`. System-level intervals estimate the value for a very large number of items. `unreliable` names
+    intervals with too few clusters.
 
     For each statistic in `compare_by`, all pairs of metrics are compared on the comparisons that annotators and both
     metrics have. Differences, intervals and p-values share the same resamples (sign flips of the contribution of each
@@ -172,7 +172,7 @@ def agreement(
     statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
     Labels (pass or fail, categories) are also compared output by output, in the table `labels`; one system is enough.
-    With categories, and one system, this is all there is.
+    For categories, and for a single system, this is the only table.
 
     With `by`, the proportion of equal preferences (of labels: of equal labels) in each slice is compared with that of
     all other slices, by permutation of items among slices; all metrics and slices are tested together.
@@ -213,7 +213,15 @@ def agreement(
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
-    answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
+    answers = each(
+        answer,
+        parts,
+        rng=generator,
+        progress=progress,
+        desc="agreement",
+        label=lambda _: "",
+        threads=False,  # else the resamples of several aspects would be in memory at a time
+    )
     notes = [*label_notes, *(note for _, notes in answers for note in notes)]
     return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
 
@@ -299,8 +307,8 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     left = len(differences.pairs) - len(places) if differences.tests else 0
-    few = f"comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those of the {best} "
-    few += "best metrics; all pairs were tested together"
+    few = f"the table comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those with the "
+    few += f"{best} best metrics; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
@@ -309,7 +317,7 @@ def _answer(
 def _shown(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
 ) -> tuple[int, NDArray[np.intp]]:
-    """Number of the best metrics to list, and positions of the pairs that include one of them.
+    """Number of best metrics whose pairs are listed, and positions of these pairs.
 
     With at most `MOST_PAIRS` pairs, all metrics and all pairs.
     """
@@ -372,7 +380,7 @@ def _common(sample: Sample) -> dict[str, Any]:
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
-    """Notes on metrics and systems that are compared on a part of the data."""
+    """Notes on metrics and systems that are compared on only a part of the data."""
     comparison = sample.comparison
     if are_choices(comparison):
         return []
@@ -387,8 +395,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "coverage-differs",
             different if different > 1 else 0,
-            f"metrics rated different outputs{label}: two metrics are compared on the outputs both "
-            "rated; the table common uses the outputs all rated",
+            f"metrics rated different outputs{label}: two metrics are compared on the outputs that both rated; "
+            "the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",

@@ -85,8 +85,8 @@ class Gate(Result):
         count("candidate", "candidates tested in this generation", "Candidates"),
         count("openings", "candidates that opened the gate"),
         count("labels", "outputs with a human label", "Human labels"),
-        label("digest", "digest of the last entry of the ledger; several after a merge of branches"),
-        label("left", "with `status`: what the labels can still show", "Left"),
+        label("ledger_digest", "digest of the last entry of the ledger; several after a merge of branches"),
+        label("remaining", "with `status`: what the labels can still show", "Remaining"),
         by="",
     )
 
@@ -333,9 +333,8 @@ def _with_ledger(
 ) -> Gate:
     """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
     answer = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
-    state = {
-        name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels", "digest", "left")
-    }
+    state = {name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels")}
+    state |= {"ledger_digest": answer.digest, "remaining": answer.left}
     rows = []
     for k, part in enumerate(parts):
         of_part = [
