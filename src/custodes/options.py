@@ -178,7 +178,7 @@ class Output:
         Format | None, Parameter(help="table (default), json (all tables), csv (one table), md, latex or html.")
     ] = None
     table: Annotated[
-        str | None, Parameter(help="Table of the result, with all its columns (default for csv: the first).")
+        str | None, Parameter(help="Name of the table to print, with all columns (default for csv: the first).")
     ] = None
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False

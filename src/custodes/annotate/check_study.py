@@ -236,7 +236,7 @@ def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
             "error",
             "little-work",
             f"{people.most} annotators with {people.batches} batches of {people.batch} give {work} "
-            f"answers, and {what} need {needed}; allow more",
+            f"answers, but {what} need {needed}; allow more annotators or batches",
         )
 
 

@@ -64,7 +64,7 @@ class Status(Result):
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion; of pairs that ended, adjusted for interim analyses",
+            "wins minus losses of system_a as a proportion; for stopped pairs, adjusted for interim analyses",
             interval=True,
         ),
         count("impossible", "comparisons settled without an answer", essential=False),

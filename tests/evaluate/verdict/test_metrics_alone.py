@@ -81,7 +81,7 @@ def test_a_cycle_and_unconnected_systems_have_no_best() -> None:
     ring = [("a", "b"), ("b", "c"), ("c", "a")]
     rows = [(f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(300) for x, y in ring]
     cycle = sentences(pl.DataFrame(rows, schema=names, orient="row"), "best")
-    assert cycle[0].startswith("By judge, no ranking describes the systems (")
+    assert cycle[0].startswith("By judge, preferences form a cycle, so no ranking is consistent with them (")
     apart = [
         (f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(60) for x, y in (("a", "b"), ("c", "d"))
     ]

@@ -36,9 +36,9 @@ WITH_WORD = (
     "{kind}{word}{gap}{{aspect}}",
     "{kind}{{aspect}}{gap}{word}",
 )
-"""Templates of names with a common word for annotators."""
+"""Templates of names that contain a word for annotators, such as human."""
 WITHOUT_WORD = ("human:{{aspect}}{gap}{{rater:{globs}}}", "human:{{rater:{globs}}}{gap}{{aspect}}")
-"""Templates of names without a common word."""
+"""Templates of names without such a word."""
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:

@@ -205,7 +205,7 @@ class Consistency(Result):
         label("reason", "why there is no adjusted effect", essential=False),
     )
     own_systems: pl.DataFrame = table(
-        "One row per rater and one of its own systems (column `own_system` of the raters table).",
+        "One row for each rater and each of its own systems (column `own_system` of the raters table).",
         RATER,
         label("system", "an own system"),
         points(

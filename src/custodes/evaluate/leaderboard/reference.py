@@ -19,7 +19,7 @@ FEWEST_ON_A_SIDE = 0.1
 """Minimum proportion of outputs longer than those of the reference, and of outputs shorter than these."""
 EXTRAPOLATED = f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer, or shorter, than the reference's"
 FEWEST_SYSTEMS = 2
-"""Minimum number of systems besides the reference; in a single pair, either system could be the reference."""
+"""Minimum number of systems besides the reference. With one, either system of the pair could be the reference."""
 
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:

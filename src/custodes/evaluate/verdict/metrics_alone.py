@@ -76,7 +76,7 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     if rows["part"].n_unique() > 1:
         return "which system is best is unknown: not all are connected by comparisons"
     if cycles.height:
-        return f"no ranking describes the systems ({cycles['cycle'][0]})"
+        return f"preferences form a cycle, so no ranking is consistent with them ({cycles['cycle'][0]})"
     if len(first) > 1:
         return f"which of {names(first, limit=MOST_NAMED)} is best is undecided"
     ahead = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""

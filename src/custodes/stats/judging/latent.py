@@ -69,8 +69,8 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
 def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
     """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
 
-    From the mean product (...) of both verdicts, centred within strata, the `cuts` (strata, 2) of each, and the number
-    of verdicts per stratum (strata,).
+    Computed from the mean product (...) of the two verdicts, each centred within strata, the thresholds (`cuts`,
+    (strata, 2)) of each verdict, and the number of verdicts per stratum (strata,).
 
     In one stratum without ties and with centred verdicts it is sin(pi/2 times the mean product). Products beyond those
     of a correlation of .999 are clipped.

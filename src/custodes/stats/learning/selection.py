@@ -112,7 +112,7 @@ def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
     Parameters
     ----------
     x
-        Values (rows, p), NaN = missing, which has the rank of the mean.
+        Values (rows, p); NaN is missing and gets the rank that the mean would have.
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
 

@@ -1,4 +1,4 @@
-"""Test that the battles with human ratings are a random part of all battles."""
+"""Test whether the battles with human ratings are a random sample of all battles."""
 
 from __future__ import annotations
 

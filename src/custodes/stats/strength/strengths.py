@@ -32,9 +32,9 @@ class Strengths:
     `draws` (1 + B, systems), row 0 the estimate, sum to 0 within each component; NaN for a system without comparisons.
     `effects` (1 + B, k) of the covariates, in log odds per unit; `ties` (1 + B,): Davidson's nu, 0 without ties, NaN if
     ties are half wins. `component` (systems,): strengths of different components cannot be compared. `bounded`
-    (systems,): False if the system, or a group of systems, won or lost everything against the rest of the component
-    (its largest strongly connected one), so that it is finite only by a penalty. `clusters`: number of clusters, and
-    `n_units`: their effective number.
+    (systems,): False if the estimate is finite only because of the penalty, as the system, or a group with it, won or
+    lost every comparison with the largest strongly connected part of its component. `clusters`: number of clusters,
+    and `n_units`: their effective number.
     """
 
     draws: Floats
