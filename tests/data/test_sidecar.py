@@ -288,7 +288,7 @@ def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture
         assert capsys.readouterr().out.split() == [output]
         assert said(cu.read(output))[1] is False
     assert cli.run(["convert", "s.csv", "-o", "folder/"]) == 0
-    assert "lower is better: ter; give --raters folder/raters.csv where" in capsys.readouterr().err
+    assert "lower is better: ter; give --raters folder/raters.csv when" in capsys.readouterr().err
     assert said(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
     unread = "raters.csv in the folder of ratings.csv is not read automatically; give it as --raters"
     assert rules(cu.read("folder/ratings.csv"))["raters-not-read"] == unread

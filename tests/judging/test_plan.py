@@ -56,7 +56,7 @@ def test_pairs_with_one_system() -> None:
 def test_a_sample_is_balanced_and_does_not_follow_the_file() -> None:
     made = plan(pairs="sample:5", orders="ab")
     assert set(pairs(made).values()) == {5}
-    assert [note.message for note in made.notes] == ["of each pair of systems 5 of 12 items are judged"]
+    assert [note.message for note in made.notes] == ["5 of 12 items are judged for each pair of systems"]
     drawn = {(own.item, own.systems) for own in made.asked}
     turned = plan(TEXTS.reverse(), pairs="sample:5", orders="ab")
     assert {(own.item, own.systems) for own in turned.asked} == drawn

@@ -62,7 +62,7 @@ def test_wmt23(shared_data: Path) -> None:
     assert single.filter((pl.col("item") == "2") & (pl.col("system") == "AIRC"))["score"].to_list() == [
         -25.200000000000003
     ]
-    assert study.items.frame.row(0) == ("1", "aj-english.33941", "news", "", None, None)
+    assert study.items.frame.row(0) == ("1", "aj-english.33941", "news", "", None, None, None)
     # cut -f1 en-de.docs | sort -u | wc -l, and the same with -f2
     assert study.items.frame["group"].n_unique() == 4
     assert study.items.frame["cluster"].n_unique() == 192

@@ -89,8 +89,8 @@ def count_labels(
     >>> labels = {"id": range(5), "judge": ["pass"] * 3 + ["fail"] * 2, "human": ["pass", None, None, None, None]}
     >>> counts = count_labels(pl.LazyFrame(labels))
     >>> counts.select("item", "rater", "label", "n_outputs").rows()
-    [('0', 'judge', 'pass', 1), ('labels 1', 'judge', 'fail', 2), ('labels 2', 'judge', 'pass', 2), ('0', 'human', \
-'pass', 1)]
+    [('0', 'human', 'pass', 1), ('0', 'judge', 'pass', 1), ('labels 1', 'judge', 'fail', 2), ('labels 2', 'judge', \
+'pass', 2)]
     >>> cu.rates(counts).rates["n"].item()
     5
     """

@@ -21,10 +21,7 @@ PAD = 24
 """Margin in pixels between the outermost points of the scatter and its edges."""
 ALL_NAMED, ENDS = 12, 2
 """Maximum number of metrics that are all labelled in the scatter, else the number at each end of both axes."""
-ACCURACIES = {
-    "sample_accuracy": "Sample accuracy (circles): proportion of comparisons with the human decision",
-    "system_accuracy": "System accuracy (squares): proportion of pairs with the human sign of the margin",
-}
+ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -347,7 +344,7 @@ def point_rows(
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Rows of `point_rows`; `metric` is always labelled, in bold."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
-    accuracy.title = list(ACCURACIES.values())
+    accuracy.title = ACCURACIES
     tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
     system_accuracy = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))

@@ -269,6 +269,6 @@ def test_the_command_line_has_the_same_answers(
     assert "gate: open (1 rule)" in capsys.readouterr().out
     assert cli.run([*words, "--status", "--table", "ledger", "--format", "csv"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header == "generation,candidate,openings,labels,digest,left"
+    assert header == "generation,candidate,openings,labels,ledger_digest,remaining"
     assert "until candidate" in row
     assert cli.run([*words, "-o", str(ledger.with_suffix(".json"))]) == 0

@@ -60,7 +60,7 @@ def test_labels_within_those_of_the_judge_have_the_neutral_prior() -> None:
         values += (1 - share) * draw.beta(prior, 15 + prior, size=200_000)
         rates = row(cu.rates(data, sampling=sampling).rates)
         bounds = [rates["corrected_rate_low"], rates["corrected_rate_high"]]
-        assert bounds == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.004)
+        assert bounds == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.008)  # of 2,000 draws
 
 
 def test_swapping_the_positive_label_mirrors_everything() -> None:
