@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import entropy
 
 from custodes.data.items import Items
 from custodes.data.raters import Raters
@@ -34,6 +35,18 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
     assert result.reference["self_agreement"].to_list() == [1]
     assert result.naive.height == 0
+
+
+def test_divergence_from_the_mode_is_that_of_scipy_and_infinite_without_an_outcome() -> None:
+    wins, ties, losses = [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]
+    for rows, mode in (([wins] * 24 + [ties] * 4 + [losses] * 2, [24, 4, 2]), ([wins] * 30, [30, 0, 0])):
+        result = protocol(study_of(np.array([rows] * 2)), stopping=Stopping(batch=30), **FAST)
+        # all annotations of the pair are used: the posterior mean against the proportions
+        mean = (np.array(mode) + 1) / 33
+        row = result.protocol.row(0, named=True)
+        assert (row["annotations"], row["kld"]) == (30, pytest.approx(0))
+        assert row["kld_mode"] == pytest.approx(entropy(mean, np.array(mode) / 30))
+        assert ("infinite-kld" in {note.rule for note in result.notes}) == (0 in mode)
 
 
 def test_replay_is_a_plain_loop() -> None:

@@ -20,7 +20,7 @@ from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import judge_rows
 from custodes.evaluate.gate.junit import junit
-from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
+from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
@@ -311,14 +311,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
             reason = test.reason or f"the interval contains the threshold{times.format(what='human labels')}"
             of_part.append(
                 {
-                    "rule": test.rule.text,
-                    "metric": metric,
-                    "against": test.rule.against,
-                    "statistic": test.statistic,
-                    "system": test.system or None,
-                    "n": test.n,
-                    "relation": test.rule.relation,
-                    "threshold": threshold,
+                    **_tested(test, metric),
                     **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
                     "outcome": outcome,
                     "reason": reason if outcome == INCONCLUSIVE else None,
@@ -334,19 +327,12 @@ def _with_ledger(
     """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
     answer = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
     state = {name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels")}
-    state |= {"ledger_digest": answer.digest, "remaining": answer.left}
+    state |= {"ledger_digest": answer.digest, "remaining": answer.remaining}
     rows = []
     for k, part in enumerate(parts):
         of_part = [
             {
-                "rule": test.rule.text,
-                "metric": metric,
-                "against": test.rule.against,
-                "statistic": test.statistic,
-                "system": test.system or None,
-                "n": test.n,
-                "relation": test.rule.relation,
-                "threshold": test.rule.threshold,
+                **_tested(test, metric),
                 **dict.fromkeys(("value", "value_low", "value_high", "p_value")),
                 "outcome": answer.outcome,
                 "reason": answer.reason or None,
@@ -355,6 +341,20 @@ def _with_ledger(
         ]
         rows.append(Gate.part(part.aspect, rules=of_part, **({} if k else {"ledger": [state]})))
     return Gate.of(rows, study.notes)
+
+
+def _tested(test: LabelTest, metric: str) -> dict[str, Any]:
+    """The columns of the table `rules` that say what is tested."""
+    return {
+        "rule": test.rule.text,
+        "metric": metric,
+        "against": test.rule.against,
+        "statistic": test.statistic,
+        "system": test.system or None,
+        "n": test.n,
+        "relation": test.rule.relation,
+        "threshold": test.rule.threshold,
+    }
 
 
 def _shared_weights(

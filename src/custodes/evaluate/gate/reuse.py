@@ -51,7 +51,7 @@ class LedgerAnswer:
     outcome: str
     reason: str
     digest: str
-    left: str = ""
+    remaining: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class LedgerTests:
 def ledger_answer(
     path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool
 ) -> LedgerAnswer:
-    """Test a candidate and record it, or (`record` False) only state what the ledger has left.
+    """Test a candidate and record it, or (`record` False) only state which power the ledger still has.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def next_critical_values(
     return values[len(critical) :], spent
 
 
-def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, left: str = "") -> LedgerAnswer:
+def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = "") -> LedgerAnswer:
     candidates = ledger.candidates
     return LedgerAnswer(
         generation=ledger.generation,
@@ -288,7 +288,7 @@ def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, left: 
         outcome=outcome,
         reason=reason,
         digest=", ".join(ledger.heads),
-        left=left,
+        remaining=remaining,
     )
 
 
@@ -297,7 +297,7 @@ def _gain(tests: LedgerTests) -> str:
 
 
 def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
-    """What the ledger has left, in words."""
+    """The power that the ledger still has, in words."""
     sequence, labels, used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
     def until(n: int) -> str:
@@ -317,4 +317,4 @@ def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
     if total > level:
         words.append(f"Merged branches have spent a level of {total:.3f} together, more than {level:.3g}.")
-    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(words), left=" ".join(words))
+    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(words), remaining=" ".join(words))

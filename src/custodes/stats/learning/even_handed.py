@@ -1,4 +1,4 @@
-"""Ridge regression with a penalty on what the predictions of each system have beyond its quality."""
+"""Ridge regression with a penalty on the partiality of its predictions to systems."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def even_handed(
 
     The residual of a system is its mean prediction minus the line of the mean predictions over the mean targets of all
     systems, each adjusted for items. The penalty is strength * sum of squared residuals, weighted by outputs, less its
-    expectation from sampling error: noise of system means is no favoritism. A metric that favours a system loses
-    weight, or is balanced by another one; systems are not inputs of the prediction.
+    expectation from sampling error, so that noise of system means is not penalised. A metric that favours a system
+    loses weight, or is balanced by another one; systems are not inputs of the prediction.
 
     Parameters
     ----------
