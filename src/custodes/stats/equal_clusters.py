@@ -78,6 +78,12 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
     """Bootstrap weights of groups, row 0 the data: yields slices of 1 + B and weights (groups, some of 1 + B).
 
     Blocks are as large as arrays of `size` numbers per resample allow. A single cluster is never resampled.
+
+    >>> rng = np.random.default_rng(0)
+    >>> [weights.shape for _, weights in redrawn(np.array([1]), 4, rng, size=1)]
+    [(1, 1)]
+    >>> [weights.shape for _, weights in redrawn(np.array([2, 1]), 4, rng, size=1)]
+    [(2, 5)]
     """
     n = int(number.sum())
     left, there = (resamples if n > 1 else 0), 0

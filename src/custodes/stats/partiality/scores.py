@@ -76,7 +76,11 @@ class ScoredPeople:
 
 def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
     """(systems, systems): proportion of shared items on which the first has the higher score, half for a tie; `n` is
-    the number of these items."""
+    the number of these items.
+
+    >>> _win_rates(np.array([[1.0, 1.0], [2.0, 0.0]]), np.ones((2, 2), dtype=bool), np.full((2, 2), 2.0)).tolist()
+    [[0.5, 0.75], [0.25, 0.5]]
+    """
     won = np.empty(n.shape)
     for s, score in enumerate(scores.T):
         both, first = mask & mask[:, [s]], score[:, None]
