@@ -17,7 +17,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rates.estimates import sampling_p_value
-from custodes.evaluate.rates.judgements import Judgements, judgements
+from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
 from custodes.evaluate.rates.notes import SAMPLING_ALPHA
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.progress import Progress, silent
@@ -162,7 +162,7 @@ def route(
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = binary_outputs(outputs, positive, verb="route")
-        part = judgements(selected, view, judge_position(view, metric, verb="route"), signal)
+        part = judged_outputs(selected, view, judge_position(view, metric, verb="route"), signal)
         at, candidates, reason = threshold, list[dict[str, Any]](), ""
         if at is None:
             at, candidates, reason = _searched(part, most=disagreement, confidence=confidence)
@@ -204,7 +204,7 @@ def route(
     )
 
 
-def _of_threshold(part: Judgements, threshold: float, *, confidence: float) -> dict[str, Any]:
+def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Columns on the judgements with at least this confidence."""
     accepted = part.accepted(threshold)
     n, wrong = (float((accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
@@ -217,7 +217,7 @@ def _of_threshold(part: Judgements, threshold: float, *, confidence: float) -> d
     }
 
 
-def _searched(part: Judgements, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
+def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
     """The chosen threshold (infinite: none), the rows of the candidates, and why no judgement is accepted."""
 
     def needed(rate: float, spare: float = 0.0) -> int | None:
@@ -259,7 +259,7 @@ def _searched(part: Judgements, *, most: float, confidence: float) -> tuple[floa
     return np.inf, rows, reason
 
 
-def _rest(part: Judgements, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
+def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
     """Strata by label and acceptance, and the numbers to label: all that are not accepted, and an audit of others."""
     strata = part.codes * 2 + accepted
     free = np.bincount(strata[~part.outputs.labelled], minlength=4)
@@ -267,13 +267,13 @@ def _rest(part: Judgements, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
     return strata, np.where(np.arange(4) % 2, audited, free)
 
 
-def _classes(part: Judgements) -> Ints:
+def _classes(part: JudgedOutputs) -> Ints:
     """Strata by label of the judge and class of confidence."""
     edges = np.quantile(part.certainty, CLASSES, method="higher")
     return np.asarray(part.codes * (len(CLASSES) + 1) + np.searchsorted(edges, part.certainty, side="right"))
 
 
-def _by_error(part: Judgements, add: int) -> tuple[Ints, Ints]:
+def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     """Strata by label and class of confidence, and the numbers to label by expected error (Neyman's allocation)."""
     strata, shape = _classes(part), (2, len(CLASSES) + 1)
     size, labelled, wrong = (
@@ -291,7 +291,7 @@ def _by_error(part: Judgements, add: int) -> tuple[Ints, Ints]:
     return strata, added
 
 
-def _drawn(part: Judgements, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
+def _drawn(part: JudgedOutputs, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
     """Outputs to label next, at random within strata, and the probability of having a human label then.
 
     They do not depend on the order of the rows.
@@ -307,7 +307,7 @@ def _drawn(part: Judgements, strata: Ints, added: Ints, rng: np.random.Generator
     return label_next, np.asarray(ratio(chosen, np.bincount(strata)))[strata]
 
 
-def _alarm(part: Judgements, accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
+def _alarm(part: JudgedOutputs, accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
     wrong = part.wrong[accepted & part.outputs.labelled]
     values = e_values(wrong, most=most)
     reached = values >= 1 / alpha
@@ -321,7 +321,7 @@ def _alarm(part: Judgements, accepted: Bools, *, most: float, alpha: float) -> d
     }
 
 
-def _notes(part: Judgements, *, calibrated: bool) -> list[Note]:
+def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
     outputs = part.outputs
     p = sampling_p_value(outputs, _classes(part).astype(np.float64)) if calibrated else np.nan
     return noted(

@@ -29,7 +29,7 @@ EXPECTED = "@expected"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgements:
+class JudgedOutputs:
     """Outputs with a label of one judge.
 
     Attributes
@@ -62,7 +62,7 @@ class Judgements:
         return (self.certainty >= threshold) | np.isclose(self.certainty, threshold, rtol=ROUNDING, atol=0)
 
 
-def judgements(study: Study, outputs: LabelledOutputs, judge: int, signal: str | None) -> Judgements:
+def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: str | None) -> JudgedOutputs:
     """The labels of a judge with its confidence.
 
     Parameters
@@ -101,7 +101,7 @@ def judgements(study: Study, outputs: LabelledOutputs, judge: int, signal: str |
         values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
     if not np.isfinite(values).any():
         raise InputError(f"route: {chosen} gives no confidence of {metric}; name another one with signal=NAME")
-    return Judgements(
+    return JudgedOutputs(
         outputs=rows,
         metric=metric,
         signal=chosen,
