@@ -227,10 +227,12 @@ def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np
         return second
     from scipy.special import ndtri
 
-    ranks = np.argsort(np.argsort(first))
-    normal = ndtri((ranks + 0.5) / len(ranks))
-    mixed = correlation * normal + np.sqrt(1 - correlation**2) * rng.standard_normal(len(ranks))
-    return np.asarray(np.sort(second)[np.argsort(np.argsort(mixed))])
+    n = len(first)
+    mixed = np.sqrt(1 - correlation**2) * rng.standard_normal(n)
+    mixed[np.argsort(first)] += correlation * ndtri((np.arange(n) + 0.5) / n)
+    reordered = np.empty(n)
+    reordered[np.argsort(mixed)] = np.sort(second)
+    return reordered
 
 
 def two_sided_p(draws: Floats) -> Floats:
