@@ -56,9 +56,8 @@ def test_accepted_judgements_disagree_at_most_as_often_as_acceptable(error: floa
             expected = accepted(one.confidence, one.probability, n_labelled)
             shares.append((chosen.mean(), expected.mean()))
         assert is_at_most(exceeded, 500, 0.05)
-        if n_labelled >= 500:
-            found, by_probability = np.mean(shares, axis=0)
-            assert abs(found - by_probability) < 0.05
+        reached, by_probability = np.mean(shares, axis=0)
+        assert abs(reached - by_probability) < {200: 0.15, 500: 0.06, 1000: 0.05}[n_labelled]
 
 
 @pytest.mark.slow
@@ -67,8 +66,8 @@ def test_alarms_are_rarely_false_and_find_a_rise() -> None:
     false = sum((e_values(rng.random(2000) < ACCEPTABLE, most=ACCEPTABLE) >= 20).any() for _ in range(400))
     assert false / 400 <= most(0.05, 400)
     for before in (0.07, 0.1):
-        found = sum((e_values(rng.random(300) < before + 0.1, most=ACCEPTABLE) >= 20).any() for _ in range(400))
-        assert found / 400 >= 0.8
+        alarms = sum((e_values(rng.random(300) < before + 0.1, most=ACCEPTABLE) >= 20).any() for _ in range(400))
+        assert alarms / 400 >= 0.8
 
 
 @pytest.mark.slow
