@@ -150,9 +150,10 @@ def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
     if name in outputs.metrics:
         return outputs.judged[outputs.metrics.index(name)]
     values = values_of(study, outputs.table, name, option="signal")
-    if not values.dtype.is_numeric():
+    numbers = values.cast(pl.Float64, strict=False)
+    if numbers.null_count() > values.null_count():
         raise OptionError(f"signal={name!r}: must be a column of numbers")
-    return values.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return numbers.fill_null(np.nan).to_numpy()
 
 
 def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tuple[Floats, str]:
