@@ -200,8 +200,10 @@ def output_influence(
         return statistic(LabelCounts(flat[..., :size].reshape(*flat.shape[:-1], *shape), flat[..., size:]))
 
     moves = influence(of_cells, np.concatenate([counts.labelled.ravel(), counts.total]))
-    of_label = np.nansum(moves[:size].reshape(shape)[stratum] * labels, axis=1) * weights
-    return np.asarray(of_label + moves[size:][stratum] * totalled)
+    result = np.asarray(moves[size:][stratum] * totalled)
+    rows = np.flatnonzero(~np.isnan(labels[:, 0]))
+    result[rows] += (moves[:size].reshape(shape)[stratum[rows]] * labels[rows]).sum(axis=1) * weights[rows]
+    return result
 
 
 def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
