@@ -137,7 +137,7 @@ def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     votes = _of_rater(study, outputs, metric).group_by(*KEY, "score").len()
     shares = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     joined = outputs.table.join(shares, on=KEY, how="left", maintain_order="left")
-    return joined["len"].fill_null(np.nan).to_numpy()
+    return np.asarray(joined["len"].fill_null(np.nan))
 
 
 def _agreeing(outputs: LabelledOutputs, judge: int) -> Floats:
@@ -148,7 +148,7 @@ def _agreeing(outputs: LabelledOutputs, judge: int) -> Floats:
 
 def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
     if name in outputs.metrics:
-        return outputs.judged[outputs.metrics.index(name)]
+        return np.asarray(outputs.judged[outputs.metrics.index(name)])
     values = values_of(study, outputs.table, name, option="signal")
     numbers = values.cast(pl.Float64, strict=False)
     if numbers.null_count() > values.null_count():

@@ -169,7 +169,7 @@ def route(
         accepted = part.accepted(at)
         strata, added = _by_error(part, add) if add is not None else _rest(part, accepted, audit)
         label_next, probabilities = _drawn(part, strata, added, draw)
-        tables = {
+        tables: dict[str, Any] = {
             "threshold": {
                 "metric": part.metric,
                 "signal": part.signal,
@@ -277,14 +277,14 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     """Strata by label and class of confidence, and the numbers to label by expected error (Neyman's allocation)."""
     strata, shape = _classes(part), (2, len(CLASSES) + 1)
     size, labelled, wrong = (
-        np.bincount(strata, weights=rows, minlength=2 * shape[1])
+        np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
         for rows in (np.ones(len(strata)), part.outputs.labelled, part.wrong)
     )
     rates = error_rates(wrong.reshape(shape), labelled.reshape(shape)).ravel()
     weights = size / size.sum()
     target = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
-    labelled = labelled.astype(np.int64)
-    added = allocation(target, labelled=labelled, available=size.astype(np.int64) - labelled, n=add, least=FEWEST)
+    labels, free = (counts.astype(np.int64) for counts in (labelled, size - labelled))
+    added = allocation(target, labelled=labels, available=free, n=add, least=FEWEST)
     empty = int(((size > 0) & (labelled + added == 0)).sum())
     if empty:
         raise OptionError(f"add={add}: {empty} classes of confidence would have no human label; add more")
