@@ -28,6 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gate": {"require": "kendall_item>=0.1", "resamples": 50},
     "labelling": {"positive": ">=4", "metric": "judge", "add": 50},
     "leaderboard": {"resamples": 50},
+    "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "plan": {"replications": 5, "items": 60},
     "protocol": {"replications": 5, "resamples": 50},
     "ranking": {"resamples": 50},
@@ -62,7 +63,8 @@ if __name__ == "__main__":
     options = {name: OPTIONS.get(name, {}) for name in QUESTIONS}
     options.pop("validate")  # needs the file of a model
     if path != "demo":
-        options.pop("labelling")  # needs a judge that gives labels
+        for name in ("labelling", "route"):  # need a judge that gives labels
+            options.pop(name)
         options["rates"] = {"metrics": "rouge-1-f1,s3-resp"}  # all 34 take minutes
     else:
         for name in ("agreement", "favoritism", "consistency"):

@@ -18,6 +18,7 @@ DEMO: Mapping[str, dict[str, Any]] = {
     "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
     "rates": {"positive": ">=4", "metrics": "judge,learned", "by": "system"},
     "labelling": {"positive": ">=4", "metric": "judge", "add": 20},
+    "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "ceiling": {"model": "ridge", "steps": 3, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
     "validate": {"model": "model.json", "aspect": "coherence"},

@@ -254,7 +254,7 @@ RESAMPLED = [name for name, asked in QUESTIONS.items() if "resamples" in inspect
 def test_questions_without_resamples_draw_none() -> None:
     # correction draws from posteriors, as many as its decisions need; plan replays; rates draws
     # from posteriors; validate uses a jackknife
-    assert set(QUESTIONS) - set(RESAMPLED) == {"correction", "labelling", "plan", "rates", "validate"}
+    assert set(QUESTIONS) - set(RESAMPLED) == {"correction", "labelling", "plan", "rates", "route", "validate"}
 
 
 @pytest.mark.parametrize("question", RESAMPLED)

@@ -47,6 +47,7 @@ EMPTY = {
     ("agreement", "labels"),
     ("annotators", "pairs"),
     ("gate", "ledger"),
+    ("route", "alarm"),  # with a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
@@ -154,6 +155,7 @@ def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys:
         "plan": set(),
         "rates": {"sampling"},
         "labelling": {"target"},
+        "route": {"audit"},
         "validate": {"model"},
     }
     assert settings.get(question, {"ties", "orders"}) <= set(provenance["options"])

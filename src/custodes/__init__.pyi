@@ -16,6 +16,7 @@ from .evaluate.favoritism import Favoritism as Favoritism, favoritism as favorit
 from .evaluate.consistency.consistency import Consistency as Consistency, consistency as consistency
 from .evaluate.rates.labelling import Labelling as Labelling, labelling as labelling
 from .evaluate.rates.rates import Rates as Rates, rates as rates
+from .evaluate.rates.route import Route as Route, route as route
 from .evaluate.ranking import Ranking as Ranking, ranking as ranking
 from .evaluate.verdict.verdict import Verdict as Verdict, verdict as verdict
 from .evaluate.correction import Correction as Correction, correction as correction

@@ -36,7 +36,7 @@ VERB_GROUPS: Mapping[str, Sequence[str]] = {
         "complementarity",
         "ceiling",
     ),
-    "Few human ratings, and annotation studies": ("labelling", "correction", "protocol", "plan", "annotate"),
+    "Few human ratings, and annotation studies": ("labelling", "route", "correction", "protocol", "plan", "annotate"),
     "Metrics: compute, combine, test": ("score", "combine", "gate"),
     "Data and installation": ("convert", "count", "doctor"),
 }

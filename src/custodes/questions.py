@@ -19,6 +19,7 @@ QUESTIONS: Mapping[str, str] = {
     "correction": "Outcome of each pair, from few human and many metric ratings",
     "protocol": "Replay of an annotation protocol: how many ratings are enough",
     "labelling": "How many human labels a pass rate needs, and which outputs to label next",
+    "route": "Which labels of a judge to accept, and which outputs annotators should label instead",
     "plan": "Cost and error rates of a protocol, before annotating",
     "complementarity": "How differently metrics and annotators rank",
     "ceiling": "How much of human judgement all metrics predict",

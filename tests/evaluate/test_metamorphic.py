@@ -31,7 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "verdict": {"resamples": 100},
 }
 OF_A_STUDY = [
-    name for name in QUESTIONS if name not in ("validate", "rates", "labelling")
+    name for name in QUESTIONS if name not in ("validate", "rates", "labelling", "route")
 ]  # which need a model, or labels
 OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]  # of scores
 WITHOUT_RESAMPLES = [

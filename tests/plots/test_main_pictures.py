@@ -30,7 +30,7 @@ QUICK = {
 }
 """What each question is asked of the demo, where it takes little time."""
 
-WITHOUT = ("check", "verdict", "validate", "labelling")
+WITHOUT = ("check", "verdict", "validate", "labelling", "route")
 
 
 def test_every_result_names_a_picture_or_has_none() -> None:

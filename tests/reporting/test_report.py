@@ -62,8 +62,8 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
 
 def test_every_question_with_a_section_is_answered(made: Report) -> None:
     asked = [section.question for section in made.sections if section.ask]
-    # validate asks of a model and other data, gate by rules of the user's own, rates and labelling of labels
-    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling"})
+    # validate asks of a model and other data, gate by rules of the user's own, rates, labelling and route of labels
+    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
     assert list(made.results) == asked
     assert made.verdict.provenance.question == "verdict"
 

@@ -25,7 +25,7 @@ PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
     ),
-    **dict.fromkeys(("agreement", "complementarity", "protocol", "plan", "gate", "validate", "labelling"), 1),
+    **dict.fromkeys(("agreement", "complementarity", "protocol", "plan", "gate", "validate", "labelling", "route"), 1),
     "ceiling": 2,
     "verdict": 3,
     "combine": 5,

@@ -196,7 +196,7 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
 
 def _may_hold_labels(column: pl.Series) -> bool:
     if column.dtype == pl.String:
-        return column.n_unique() <= MOST_WORDS
+        return column.n_unique() <= MOST_WORDS or is_number(column)
     return column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Categorical, pl.Enum)
 
 

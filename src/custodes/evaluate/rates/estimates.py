@@ -26,10 +26,14 @@ from custodes.stats.rates.posterior import (
     output_influence,
 )
 from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
+from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
 
 FOLDS = 5
 """Folds for cross-fitted thresholds."""
+
+FEWEST_DESIGNED = 10
+"""Human labels in each part of a stratum that is divided by inclusion probability."""
 
 
 class Interval(NamedTuple):
@@ -111,15 +115,14 @@ class StratifiedLabels:
             totalled=self.totalled,
         )
 
-    def divisor(self, influence: Floats) -> float:
-        """Divisor of counts, for unequal weights and shared clusters."""
-        has_label = self.outputs.labelled
-        return _kish(self.weights[has_label]) * _divisor(self.outputs, influence, self.confidence, kind=has_label)
-
     def effective(self, influence: Floats) -> LabelCounts:
-        """Counts divided by the design effect of an estimate."""
+        """Counts divided by the design effect of an estimate: shared clusters, and unequal weights (Kish 1965)."""
         by_cluster = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
-        return LabelCounts(self.counts.labelled / self.divisor(influence), self.counts.total / by_cluster)
+        first, second = (
+            np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
+        )
+        labelled = self.counts.labelled * np.nan_to_num(ratio(first, second)) / by_cluster
+        return LabelCounts(labelled, self.counts.total / by_cluster)
 
     def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
         """The joint posterior of effective counts."""
@@ -260,20 +263,24 @@ def judge_rates(
         **settings,
     )
     stratified = replace(pairs, totalled=meant.astype(np.float64))
-    if strata is not None and sampling != "by-label":
-        stratified = replace(stratified, stratum=strata[judged], n_strata=int(strata[judged].max(initial=0)) + 1)
+    if sampling != "by-label":
+        parts = codes if strata is None else strata[judged]
+        stratum = designed_strata(parts, rows.weight, has_label, fewest=FEWEST_DESIGNED)
+        fewest = len(outputs.words) if strata is None else 1
+        stratified = replace(stratified, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, fewest))
     if sampling == "by-label" and np.isnan(pairs.estimate).any():  # no other outputs, or no better than chance
         pairs = replace(pairs, sampling="random", totalled=weights)
     n_judged, n_labelled = int(rows.number[meant].sum()), int(has_label.sum())
     influence = stratified.influence(positive_rate)
     whole = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
     human_influence = whole.influence(positive_rate)
-    human_n, judge_n = n_labelled / whole.divisor(human_influence), 0.0
+    human_n, judge_n = float(whole.effective(human_influence).labelled.sum()), 0.0
     corrected = human = judge = UNDEFINED
     draws = np.full(1, np.nan)
     counts = stratified.counts
     if n_labelled and n_judged:
-        prior = NEUTRAL_PRIOR if sampling == "by-judge" and strata is None else PRIOR
+        designed = stratified.n_strata > pairs.n_strata or sampling == "by-judge"
+        prior = NEUTRAL_PRIOR if designed and strata is None else PRIOR
         values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
         draws, corrected = values[1:], bounded(values, confidence)
     if n_labelled and sampling == "random":
@@ -301,11 +308,6 @@ def judge_rates(
         human_n=human_n,
         unlabelled=0.0 if sampling == "by-label" else float(ratio(counts.total[without].sum(), counts.total.sum())),
     )
-
-
-def _kish(weights: Floats) -> float:
-    """Design effect of unequal weights (Kish 1965)."""
-    return float(len(weights) * (weights**2).sum() / weights.sum() ** 2) if len(weights) else 1.0
 
 
 def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:

@@ -21,7 +21,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.parallel import each, labelled_generators
 from custodes.evaluate.rates.estimates import positive_rate
-from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -165,8 +165,8 @@ def labelling(
     selected = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        view = _binary(outputs, positive)
-        place = _judge(view, metric)
+        view = binary_outputs(outputs, positive, verb="labelling")
+        place = judge_position(view, metric, verb="labelling")
         slices, notes = _slices(selected, view, place, by)
         rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         notes_of = dict[Note, list[str]]()
@@ -198,15 +198,6 @@ def labelling(
     )
 
 
-def _binary(outputs: LabelledOutputs, positive: str | None) -> LabelledOutputs:
-    if positive is None and len(outputs.words) != 2:
-        raise OptionError(
-            f"labelling needs two labels, not {len(outputs.words)}; name one of {listed(outputs.words)} with "
-            "positive=LABEL"
-        )
-    return outputs.as_binary(positive) if positive else outputs
-
-
 def _slices(
     study: Study, outputs: LabelledOutputs, judge: int, by: str | None
 ) -> tuple[list[tuple[str | None, LabelledOutputs]], list[Note]]:
@@ -223,18 +214,6 @@ def _slices(
     return [(name, outputs.only(rows)) for name, rows in inside], noted(
         ("no-slice", outside, message), aspect=outputs.aspect
     )
-
-
-def _judge(outputs: LabelledOutputs, metric: str | None) -> int:
-    """Position of the judge."""
-    names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
-    if not names:
-        raise InputError("labelling needs a metric that gives labels; rates draws labels at random without one")
-    if metric is None and len(names) > 1:
-        raise OptionError(f"labelling: several metrics give labels; name one with metric=NAME: {listed(names)}")
-    if metric is not None:
-        one_of("metric", metric, names)
-    return outputs.metrics.index(metric or names[0])
 
 
 class _LabellingPlan:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from custodes.arguments import one_of
 from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study, of_aspect
@@ -134,6 +135,28 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
             f"{suggestion(positive, words)}"
         )
     return np.asarray(chosen)
+
+
+def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str) -> LabelledOutputs:
+    """Outputs with two labels; raises OptionError if they have more and `positive` names none."""
+    if positive is None and len(outputs.words) != 2:
+        raise OptionError(
+            f"{verb} needs two labels, not {len(outputs.words)}; name one of {listed(outputs.words)} with "
+            "positive=LABEL"
+        )
+    return outputs.as_binary(positive) if positive else outputs
+
+
+def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
+    """Position of the metric with this name, or of the only one that gives labels."""
+    names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
+    if not names:
+        raise InputError(f"{verb} needs a metric that gives labels; rates draws labels at random without one")
+    if metric is None and len(names) > 1:
+        raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {listed(names)}")
+    if metric is not None:
+        one_of("metric", metric, names)
+    return outputs.metrics.index(metric or names[0])
 
 
 def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:

@@ -1,0 +1,170 @@
+"""Labels of one judge with its confidence: scores, a column, agreement of repeats, or agreement of judges."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study, of_aspect
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.rates.outputs import KEY, LabelledOutputs
+from custodes.evaluate.slices import values_of
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.rates.scores import ThresholdTarget, roc
+from custodes.stats.ratios import ratio
+
+SEPARATING = 0.5
+"""Youden's index from which scores separate the labels of the judge: they are scores of its positive label."""
+
+ROUNDING = 1e-9
+"""Relative rounding error of a confidence."""
+
+REPEATS, JUDGES = "repeats", "judges"
+EXPECTED = "@expected"
+"""Suffix of the rater with the probabilities of a judge's positive label (`custodes judge --logprobs`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedOutputs:
+    """Outputs with a label of one judge.
+
+    Attributes
+    ----------
+    outputs : LabelledOutputs
+        The outputs with a label of the judge.
+    metric, signal : str
+        Names of the judge and of its measure of confidence.
+    codes : int array of shape (n,)
+        The judge's labels.
+    certainty : array of shape (n,)
+        Confidence in the label; -inf where it is unknown.
+    notes : list of Note
+    """
+
+    outputs: LabelledOutputs
+    metric: str
+    signal: str
+    codes: Ints
+    certainty: Floats
+    notes: list[Note]
+
+    @property
+    def wrong(self) -> Bools:
+        """(n,): whether the human label is another one; false without a human label."""
+        return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] < 0.5)
+
+    def accepted(self, threshold: float) -> Bools:
+        """(n,): whether the confidence reaches a threshold, up to rounding."""
+        return (self.certainty >= threshold) | np.isclose(self.certainty, threshold, rtol=ROUNDING, atol=0)
+
+
+def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: str | None) -> JudgedOutputs:
+    """The labels of a judge with its confidence.
+
+    Parameters
+    ----------
+    study : Study
+    outputs : LabelledOutputs
+        With two labels.
+    judge : int
+        Position of the metric that gives the labels.
+    signal : str or None
+        A metric that gives scores, a column of outputs, `repeats` or `judges`; None: the first of these that exists.
+
+    Raises
+    ------
+    InputError
+        For items with several outputs.
+    OptionError
+        Without a measure of confidence.
+    """
+    metric, labels = outputs.metrics[judge], outputs.judged[judge]
+    judged = ~np.isnan(labels)
+    rows = outputs.only(judged)
+    if rows.table["item"].is_duplicated().any():
+        raise InputError(
+            "route: items have several outputs, and probabilities are those of items; select one system with "
+            "systems=NAME, or give each output its own item"
+        )
+    codes = labels[judged].astype(np.intp)
+    chosen = signal or _signal(study, rows, judge)
+    note = ""
+    if chosen == REPEATS:
+        values = _repeated(study, rows, metric)
+    elif chosen == JUDGES:
+        values = _agreeing(rows, judge)
+    else:
+        values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
+    if not np.isfinite(values).any():
+        raise InputError(f"route: {chosen} gives no confidence of {metric}; name another one with signal=NAME")
+    return JudgedOutputs(
+        outputs=rows,
+        metric=metric,
+        signal=chosen,
+        codes=codes,
+        certainty=np.where(np.isfinite(values), values, -np.inf),
+        notes=noted(("signal", bool(note), note), aspect=rows.aspect),
+    )
+
+
+def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
+    metric = outputs.metrics[judge]
+    scores = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score]
+    if metric + EXPECTED in scores:
+        return metric + EXPECTED
+    if len(scores) == 1:
+        return scores[0]
+    if not scores and _of_rater(study, outputs, metric).select(KEY).is_duplicated().any():
+        return REPEATS
+    if not scores and len(outputs.metrics) > 1:
+        return JUDGES
+    raise OptionError(
+        f"route needs the confidence of {metric}; allowed as signal=NAME: a metric that gives scores, a column of "
+        "numbers, repeats or judges"
+    )
+
+
+def _of_rater(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFrame:
+    return of_aspect(study.ratings.frame, outputs.aspect).filter(pl.col("rater") == metric).select(*KEY, "score")
+
+
+def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
+    """Proportion of the repeats of each output that have its most frequent label."""
+    votes = _of_rater(study, outputs, metric).group_by(*KEY, "score").len()
+    shares = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
+    joined = outputs.table.join(shares, on=KEY, how="left", maintain_order="left")
+    return np.asarray(joined["len"].fill_null(np.nan))
+
+
+def _agreeing(outputs: LabelledOutputs, judge: int) -> Floats:
+    """Proportion of the judges that give the same label."""
+    others = outputs.judged[~outputs.is_score]
+    return ratio((others == outputs.judged[judge]).sum(axis=0), (~np.isnan(others)).sum(axis=0))
+
+
+def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
+    if name in outputs.metrics:
+        return np.asarray(outputs.judged[outputs.metrics.index(name)])
+    values = values_of(study, outputs.table, name, option="signal")
+    numbers = values.cast(pl.Float64, strict=False)
+    if numbers.null_count() > values.null_count():
+        raise OptionError(f"signal={name!r}: must be a column of numbers")
+    return numbers.fill_null(np.nan).to_numpy()
+
+
+def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tuple[Floats, str]:
+    """Confidence in the label, from the confidence itself or from a score of the positive label; and a note."""
+    has_value = np.isfinite(values)
+    curve = roc(values[has_value], codes[has_value] == 1)
+    separating = np.nan_to_num(curve.tpr - curve.fpr).max(initial=0.0) >= SEPARATING
+    if re.search("confidence|certainty", name, re.IGNORECASE) or not separating:
+        return values, f"{name} is read as the confidence in the label"
+    at = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
+    return np.abs(values - at), (
+        f"{name} is read as a score of {positive!r}, with its distance from {at:.3g} as confidence; a column with the "
+        "confidence itself has 'confidence' in its name"
+    )

@@ -1,0 +1,340 @@
+"""Which judgements may replace a human label, which outputs to label instead, and an alarm when a judge gets worse."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.shared_arguments import Selection
+from custodes.answers.tables import count, flag, label, probability, score, share, table
+from custodes.arguments import at_least, between, is_number
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, shown
+from custodes.evaluate.parallel import each
+from custodes.evaluate.rates.estimates import sampling_p_value
+from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
+from custodes.evaluate.rates.notes import SAMPLING_ALPHA
+from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.rates.sample_size import allocation, fewest_labels, rate_shares
+from custodes.stats.rates.selective import SPARE, e_values, error_rates, fixed_sequence, upper_bound
+from custodes.stats.ratios import ratio
+
+CANDIDATES = 20
+"""Thresholds that are tested: quantiles of the confidence of all outputs."""
+
+CLASSES = (0.1, 0.25, 0.5)
+"""Quantiles of the confidence between classes, if labels are allocated by expected error."""
+
+UNIFORM = 0.25
+"""Proportion of the labels that is allocated to classes by their size, so that those with few errors have some."""
+
+FEWEST = 10
+"""Fewest human labels of each class and label of the judge, if it has as many outputs."""
+
+MOST_LABELS = 10**6
+
+
+@result
+class Route(Result):
+    """Threshold of confidence for accepting judgements, and which outputs to label; see `route`."""
+
+    threshold: pl.DataFrame = table(
+        "One row per judge: the threshold, and the disagreement of the accepted judgements with human labels.",
+        label("metric", "the judge"),
+        label("signal", "what measures its confidence"),
+        count("n", "outputs with a label of the judge", "Outputs"),
+        score("threshold", "smallest confidence of an accepted judgement"),
+        share("accepted", "proportion of the outputs whose judgement is accepted"),
+        count("n_labelled", "accepted judgements with a human label", "Human labels"),
+        share("disagreement", "proportion of these that differ from the human label"),
+        share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
+        count("add", "outputs to label next", "Label next"),
+        label("reason", "why no judgement is accepted"),
+    )
+    candidates: pl.DataFrame = table(
+        "One row per threshold, in the order of the tests.",
+        label("metric", "the judge"),
+        score("threshold", "smallest confidence of an accepted judgement"),
+        share("accepted", "proportion of the outputs that would be accepted"),
+        count("n_labelled", "of these with a human label", "Human labels"),
+        share("disagreement", "proportion of these that differ from the human label"),
+        share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
+        label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` after a failure"),
+        essential=False,
+    )
+    alarm: pl.DataFrame = table(
+        "One row per judge, with a given threshold: whether accepted judgements disagree more often than acceptable.",
+        label("metric", "the judge"),
+        count("n_labelled", "accepted judgements with a human label", "Human labels"),
+        share("disagreement", "proportion of these that differ from the human label"),
+        score("e_value", "largest value of the e-process, in the order of the rows"),
+        flag("alarm", "whether it reached 1 / alpha"),
+        count("alarm_at", "number of labels at the alarm"),
+    )
+    outputs: pl.DataFrame = table(
+        "One row per output with a label of the judge.",
+        label("item", "the item"),
+        label("system", "the system"),
+        label("label", "label of the judge; do not show it to annotators"),
+        score("certainty", "confidence of the judge"),
+        flag("accepted", "whether the judgement is accepted"),
+        probability("probability", "probability of having a human label, when those to label next are labelled"),
+        flag("label_next", "whether to label it next"),
+        essential=False,
+    )
+
+
+@question(
+    "custodes route labels.csv --disagreement 0.1 --table outputs -o routed.csv",
+    metric="Judge whose labels are accepted: a name (default: the only metric that gives labels).",
+    signal="Confidence of the judge: a metric that gives scores, a column, repeats or judges (default: what there is).",
+    positive="Label that counts as success (see rates).",
+    disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
+    threshold="Accept from this confidence and test for a rise of the disagreement, instead of searching a threshold.",
+    audit="Proportion of the accepted judgements to label all the same.",
+    add="Human labels to add, allocated by expected error (default: all outputs that are not accepted, and the audit).",
+    confidence="Probability that the disagreement is acceptable.",
+    alpha="Probability of a false alarm.",
+)
+def route(
+    study: Study,
+    *,
+    metric: str | None = None,
+    signal: str | None = None,
+    positive: str | None = None,
+    disagreement: float = 0.1,
+    threshold: float | None = None,
+    audit: float = 0.05,
+    add: int | None = None,
+    confidence: float = 0.95,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Selection],
+) -> Route:
+    """Accept the judgements that agree with human labels, leave the others to annotators, and watch for a change.
+
+    Notes
+    -----
+    The human labels must be those of a random part of the outputs. Thresholds are tested from the highest confidence
+    downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The disagreement
+    at the last threshold that passes is at most `disagreement` with a probability of `confidence`.
+
+    The confidence is a score of the judge's positive label (its distance from the threshold that separates the judge's
+    labels), a column such as `judge_confidence`, the proportion of equal labels among repeats, or the proportion of the
+    judges that give the same label.
+
+    The table `outputs` has the probability with which each output has a human label. With these probabilities as
+    `probability` of items, `rates` estimates the rate from the judge's and the human labels.
+
+    With `threshold`, nothing is searched. Labels of accepted judgements, in the order of the rows, are tested against
+    `disagreement` by an e-process, which may be read after each label.
+
+    References
+    ----------
+    Clopper and Pearson 1934; Jung, Brahman and Choi 2025, arXiv 2407.18370; Zrnic and Candès 2024, arXiv 2403.03208;
+    Ville 1939.
+
+    Examples
+    --------
+    >>> import custodes as cu, numpy as np, polars as pl
+    >>> judge, human = np.repeat(["pass", "fail"], 500), np.repeat(["pass", "fail"], 500)
+    >>> human[::10] = np.where(human[::10] == "pass", "fail", "pass")
+    >>> sure = np.where(np.arange(1000) % 10, 0.9, 0.6)
+    >>> labels = pl.DataFrame({"id": range(1000), "judge": judge, "judge_confidence": sure, "human": human})
+    >>> cu.route(labels, disagreement=0.05).threshold.select("threshold", "accepted", "disagreement").row(0)
+    (0.9, 0.9, 0.0)
+    """
+    for name, value in (("disagreement", disagreement), ("audit", audit), ("confidence", confidence), ("alpha", alpha)):
+        between(name, value, 0, 1)
+    if threshold is not None and not (is_number(threshold) and np.isfinite(threshold)):
+        raise OptionError(f"threshold={shown(threshold)}: must be a number")
+    if add is not None:
+        at_least("add", add, 1)
+    selected = study.select(**setting, one_side=True)
+
+    def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+        view = binary_outputs(outputs, positive, verb="route")
+        part = judged_outputs(selected, view, judge_position(view, metric, verb="route"), signal)
+        at, candidates, reason = threshold, list[dict[str, Any]](), ""
+        if at is None:
+            at, candidates, reason = _searched(part, most=disagreement, confidence=confidence)
+        accepted = part.accepted(at)
+        strata, added = _by_error(part, add) if add is not None else _rest(part, accepted, audit)
+        label_next, probabilities = _drawn(part, strata, added, draw)
+        tables: dict[str, Any] = {
+            "threshold": {
+                "metric": part.metric,
+                "signal": part.signal,
+                "n": len(part.codes),
+                **_of_threshold(part, at, confidence=confidence),
+                "add": int(label_next.sum()),
+                "reason": reason,
+            },
+            "candidates": candidates,
+            "alarm": {} if threshold is None else _alarm(part, accepted, most=disagreement, alpha=alpha),
+            "outputs": {
+                "item": part.outputs.table["item"],
+                "system": part.outputs.table["system"],
+                "label": np.array(view.words)[part.codes],
+                "certainty": np.where(np.isfinite(part.certainty), part.certainty, np.nan),
+                "accepted": accepted,
+                "probability": probabilities,
+                "label_next": label_next,
+            },
+        }
+        return Route.part(outputs.aspect, **tables), [*part.notes, *_notes(part, calibrated=threshold is None)]
+
+    answers = each(
+        answer,
+        labelled_outputs(selected, consensus="vote"),
+        rng=np.random.default_rng(rng),
+        progress=progress,
+        desc="route",
+    )
+    return Route.of(
+        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
+    )
+
+
+def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
+    """Columns on the judgements with at least this confidence."""
+    accepted = part.accepted(threshold)
+    n, wrong = (float((accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
+    return {
+        "threshold": threshold if np.isfinite(threshold) else np.nan,
+        "accepted": accepted.mean(),
+        "n_labelled": int(n),
+        "disagreement": wrong / n if n else np.nan,
+        "disagreement_bound": float(upper_bound(np.array(wrong), np.array(n), confidence=confidence)) if n else np.nan,
+    }
+
+
+def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
+    """The chosen threshold (infinite: none), the rows of the candidates, and why no judgement is accepted."""
+
+    def needed(rate: float, spare: float = 0.0) -> int | None:
+        return fewest_labels(
+            lambda n: float(upper_bound(np.array(rate * n + spare), np.array(float(n)), confidence=confidence)),
+            most,
+            most=MOST_LABELS,
+        )
+
+    labelled, least = part.outputs.labelled, needed(0.0, SPARE)
+    if not labelled.any():
+        raise InputError(
+            f"route: no judgement of {part.metric} has a human label; label a random part, at least {least} outputs"
+        )
+    if len(np.unique(part.outputs.weight[labelled])) > 1:
+        raise InputError(
+            "route: outputs have unequal probabilities of a human label; a threshold is searched with labels of a "
+            "random part; with threshold=NUMBER nothing is searched"
+        )
+    finite = part.certainty[np.isfinite(part.certainty)]
+    levels = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
+    rows = [_of_threshold(part, float(level), confidence=confidence) for level in levels]
+    n = np.array([row["n_labelled"] for row in rows], dtype=np.float64)
+    wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
+    tested, last = fixed_sequence(np.round(wrong), n, most=most, confidence=confidence)
+    passed = tested & (np.array([row["disagreement_bound"] for row in rows]) <= most)
+    early = np.cumsum(tested) == 0
+    outcome = np.where(passed, "passes", np.where(tested, "fails", np.where(early, "too few labels", "not tested")))
+    rows = [{"metric": part.metric} | row | {"outcome": str(word)} for row, word in zip(rows, outcome, strict=True)]
+    if last >= 0:
+        return float(levels[last]), rows, ""
+    if not tested.any():
+        reason = f"a threshold is tested with {least} human labels above it; all judgements have {int(n[-1])}"
+    else:
+        first = rows[int(np.argmax(tested))]
+        rate, of = first["disagreement"], f"{first['n_labelled']} labelled judgements with the highest confidence"
+        more = needed(rate) if rate < most else None
+        reason = f"{rate:.1%} of the {of} differ from the human label" + (f"; {more} would be enough" if more else "")
+    return np.inf, rows, reason
+
+
+def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
+    """Strata by label and acceptance, and the numbers to label: all that are not accepted, and an audit of others."""
+    strata = part.codes * 2 + accepted
+    free = np.bincount(strata[~part.outputs.labelled], minlength=4)
+    audited = np.minimum(free, np.maximum(np.ceil(audit * free), FEWEST)).astype(np.int64)
+    return strata, np.where(np.arange(4) % 2, audited, free)
+
+
+def _classes(part: JudgedOutputs) -> Ints:
+    """Strata by label of the judge and class of confidence."""
+    edges = np.quantile(part.certainty, CLASSES, method="higher")
+    return np.asarray(part.codes * (len(CLASSES) + 1) + np.searchsorted(edges, part.certainty, side="right"))
+
+
+def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
+    """Strata by label and class of confidence, and the numbers to label by expected error (Neyman's allocation)."""
+    strata, shape = _classes(part), (2, len(CLASSES) + 1)
+    size, labelled, wrong = (
+        np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
+        for rows in (np.ones(len(strata)), part.outputs.labelled, part.wrong)
+    )
+    rates = error_rates(wrong.reshape(shape), labelled.reshape(shape)).ravel()
+    weights = size / size.sum()
+    target = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
+    labels, free = (counts.astype(np.int64) for counts in (labelled, size - labelled))
+    added = allocation(target, labelled=labels, available=free, n=add, least=FEWEST)
+    empty = int(((size > 0) & (labelled + added == 0)).sum())
+    if empty:
+        raise OptionError(f"add={add}: {empty} classes of confidence would have no human label; add more")
+    return strata, added
+
+
+def _drawn(part: JudgedOutputs, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
+    """Outputs to label next, at random within strata, and the probability of having a human label then.
+
+    They do not depend on the order of the rows.
+    """
+    labelled = part.outputs.labelled
+    label_next = np.zeros(len(strata), dtype=bool)
+    order = part.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
+    for stratum in np.unique(strata):
+        free = np.flatnonzero((strata == stratum) & ~labelled)
+        free = free[np.argsort(order[free])]
+        label_next[rng.permutation(free)[: added[stratum]]] = True
+    chosen = np.bincount(strata, weights=labelled | label_next)
+    return label_next, np.asarray(ratio(chosen, np.bincount(strata)))[strata]
+
+
+def _alarm(part: JudgedOutputs, accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
+    wrong = part.wrong[accepted & part.outputs.labelled]
+    values = e_values(wrong, most=most)
+    reached = values >= 1 / alpha
+    return {
+        "metric": part.metric,
+        "n_labelled": len(wrong),
+        "disagreement": wrong.mean() if len(wrong) else np.nan,
+        "e_value": values.max(initial=1.0),
+        "alarm": bool(reached.any()),
+        "alarm_at": int(np.argmax(reached)) + 1 if reached.any() else None,
+    }
+
+
+def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
+    outputs = part.outputs
+    p = sampling_p_value(outputs, _classes(part).astype(np.float64)) if calibrated else np.nan
+    return noted(
+        (
+            "labelled-part-not-random",
+            p < SAMPLING_ALPHA,
+            "the outputs with a human label are not a random sample by the judge's labels and its confidence "
+            f"(p = {p:.2g}); the threshold is valid only for a random part",
+        ),
+        (
+            "clusters-in-plan",
+            outputs.clustered,
+            "outputs share clusters; the bound counts them as independent and may be too low",
+        ),
+        aspect=outputs.aspect,
+    )

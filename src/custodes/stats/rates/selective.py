@@ -1,0 +1,151 @@
+"""Selective judging: the judgements that may replace a human label, and an alarm when they get worse.
+
+A judgement is accepted if the judge's confidence reaches a threshold; the others are left to annotators.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Ints
+
+SPARE = 3
+"""Disagreements with which the first tested threshold would still pass.
+
+The sequence ends at the first threshold that fails. With none to spare, a single disagreement among the most confident
+judgements ends it: in simulations, the accepted proportion was lower by up to .2.
+"""
+
+RISES = (0.05, 0.1)
+"""Alternatives of the alarm: this proportion of the judgements without an expected disagreement disagrees as well."""
+
+START_EVERY = 25
+"""Labels between the moments at which a rise may begin."""
+
+LARGEST_LOG = 700.0
+
+MOST_PROBABILITIES = 24
+"""Distinct inclusion probabilities that divide strata; more are weights alone."""
+
+
+def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
+    """One-sided upper bound of a proportion (Clopper and Pearson): counts `wrong` of `n` (...) -> (...).
+
+    >>> float(upper_bound(np.array(3.0), np.array(76.0), confidence=0.95).round(4))
+    0.0989
+
+    References
+    ----------
+    Clopper and Pearson 1934.
+    """
+    from scipy.special import betaincinv
+
+    some = np.asarray(wrong < n)
+    return np.where(some, betaincinv(wrong + 1, np.where(some, n - wrong, 1.0), confidence), 1.0)
+
+
+def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) -> tuple[Bools, int]:
+    """Fixed-sequence test of nested sets of judgements, the most confident first.
+
+    Parameters
+    ----------
+    wrong, n : arrays of shape (thresholds,)
+        Disagreements with human labels, and labelled judgements, at each threshold or above it.
+    most : float
+        Largest acceptable disagreement.
+    confidence : float
+        Probability that the disagreement at the chosen threshold is at most `most`.
+
+    Returns
+    -------
+    tuple
+        Whether each threshold was tested, and the position of the last one that passed; -1: none.
+
+    Examples
+    --------
+    >>> n = np.array([50.0, 100.0, 150.0, 200.0])
+    >>> tested, last = fixed_sequence(np.array([0.0, 3.0, 14.0, 20.0]), n, most=0.1, confidence=0.95)
+    >>> tested.tolist(), last
+    ([False, True, True, False], 1)
+
+    References
+    ----------
+    Angelopoulos et al. 2025 (learn then test); Jung, Brahman and Choi 2025, arXiv 2407.18370.
+    """
+    eligible = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
+    failed = eligible & (upper_bound(wrong, n, confidence=confidence) > most)
+    tested = eligible & (np.cumsum(failed) - failed == 0)
+    return tested, int(np.flatnonzero(tested & ~failed).max(initial=-1))
+
+
+def e_values(wrong: Bools, *, most: float) -> Floats:
+    """E-process of 'each judgement disagrees with a probability of at most `most`': (n,) in order of time -> (n,).
+
+    Without a rise, the probability that it ever reaches 1 / a is at most a (Ville's inequality). It is a mixture of
+    likelihood ratios over `RISES` and over the moments at which the rise begins.
+
+    >>> e_values(np.zeros(3, dtype=bool), most=0.1).round(2).tolist()
+    [0.96, 0.93, 0.9]
+
+    References
+    ----------
+    Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference".
+    """
+    rates = most + (1 - most) * np.array(RISES)
+    steps = np.where(wrong[:, np.newaxis], np.log(rates / most), np.log((1 - rates) / (1 - most)))
+    path = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(steps, axis=0)])
+    position = np.arange(len(wrong))
+    values = np.zeros(len(wrong))
+    for k, start in enumerate(range(0, len(wrong), START_EVERY)):
+        ratios = np.exp(np.minimum(path[start + 1 :] - path[start], LARGEST_LOG)).mean(axis=1)
+        values[start:] += ratios / ((k + 1) * (k + 2))
+    return values + 1 / (position // START_EVERY + 2)  # the moments to come
+
+
+def error_rates(wrong: Floats, n: Floats) -> Floats:
+    """Smoothed disagreement by label of the judge and class of confidence: counts (labels, classes) -> the same shape.
+
+    The odds of a label and of a class multiply; those of classes fall with the confidence (the last class has the
+    highest).
+
+    >>> error_rates(np.array([[4.0, 1.0], [8.0, 1.0]]), np.full((2, 2), 20.0)).round(2).tolist()
+    [[0.22, 0.04], [0.36, 0.07]]
+    """
+    from scipy.optimize import isotonic_regression
+    from scipy.special import expit, logit
+
+    total = (wrong.sum() + 0.5) / (n.sum() + 1)
+    by_label = (wrong.sum(axis=1) + total) / (n.sum(axis=1) + 1)
+    by_class = (wrong.sum(axis=0) + total) / (n.sum(axis=0) + 1)
+    monotone = isotonic_regression(by_class, weights=n.sum(axis=0) + 1, increasing=False).x
+    return np.asarray(expit(logit(by_label)[:, np.newaxis] + logit(monotone) - logit(total)))
+
+
+def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: int) -> Ints:
+    """Divide strata by inclusion probability, if it has few values: (n,) each -> (n,).
+
+    Neighbouring probabilities are merged until each part has at least `fewest` human labels.
+
+    >>> weight = np.repeat([1.0, 20.0], [20, 40])
+    >>> designed_strata(np.zeros(60, dtype=int), weight, weight == 1, fewest=10).tolist() == [0] * 60
+    True
+    >>> labelled = (weight == 1) | (np.arange(60) < 30)
+    >>> designed_strata(np.zeros(60, dtype=int), weight, labelled, fewest=10).tolist() == [1] * 20 + [0] * 40
+    True
+    """
+    if not 1 < len(np.unique(weight)) <= MOST_PROBABILITIES:
+        return stratum
+    result, used = np.zeros_like(stratum), 0
+    for code in np.unique(stratum):
+        rows = np.flatnonzero(stratum == code)
+        values, place = np.unique(-weight[rows], return_inverse=True)
+        n = np.bincount(place, weights=labelled[rows], minlength=len(values))
+        part, enough = np.zeros(len(values), dtype=np.intp), 0.0
+        for k in range(1, len(values)):
+            enough += n[k - 1]
+            closed = enough >= fewest and n[k:].sum() >= fewest
+            part[k] = part[k - 1] + closed
+            enough = 0.0 if closed else enough
+        result[rows] = used + part[place]
+        used += int(part.max(initial=0)) + 1
+    return result

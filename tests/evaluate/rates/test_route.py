@@ -1,0 +1,210 @@
+"""Which judgements are accepted, which outputs are labelled, and the rate from both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binomtest, norm
+
+import custodes as cu
+from custodes.errors import InputError, OptionError
+
+
+def traces(n: int = 2000, *, labelled: int = 400, auc: float = 0.9, seed: int = 0) -> pl.DataFrame:
+    """Outputs of a judge that errs in 15 %; its confidence separates errors with an area `auc` under the ROC curve."""
+    rng = np.random.default_rng(seed)
+    good, wrong = rng.random(n) < 0.7, rng.random(n) < 0.15
+    latent = rng.normal(size=n) + np.sqrt(2) * norm.ppf(auc) * wrong
+    words = np.array(["fail", "pass"])
+    truth = words[good.astype(int)]
+    return pl.DataFrame(
+        {
+            "id": np.arange(n).astype(str),
+            "judge": words[(good ^ wrong).astype(int)],
+            "judge_confidence": 1 / (1 + np.exp(latent - 2.5)),
+            "human": pl.Series(truth).set(pl.Series(np.arange(n) >= labelled), None),
+            "truth": truth,
+        }
+    )
+
+
+def route(data: pl.DataFrame, **options: Any) -> cu.Route:
+    return cu.route(data.drop("truth"), **options)
+
+
+def only(table: pl.DataFrame) -> dict[str, Any]:
+    assert table.height == 1
+    return table.row(0, named=True)
+
+
+def answered(data: pl.DataFrame, result: cu.Route) -> pl.DataFrame:
+    """The data with the labels that were to be added, and the probabilities."""
+    assert result.outputs["item"].to_list() == data["id"].to_list()
+    label_next = result.outputs["label_next"]
+    return data.select(
+        "id",
+        "judge",
+        human=pl.when(label_next).then("truth").otherwise("human"),
+        probability=result.outputs["probability"],
+    )
+
+
+def rate(data: pl.DataFrame) -> dict[str, Any]:
+    columns = {"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"], "probability": "probability"}
+    return only(cu.rates(cu.read(data, columns=columns)).rates)
+
+
+def test_threshold_is_the_last_of_the_sequence_that_passes() -> None:
+    data = traces()
+    result = route(data)
+    row = only(result.threshold)
+    candidates = result.candidates
+    assert candidates["outcome"].rle().struct.field("value").to_list() == [
+        "too few labels",
+        "passes",
+        "fails",
+        "not tested",
+    ]
+    chosen = candidates.filter(outcome="passes").row(-1, named=True)
+    assert {name: row[name] for name in ("threshold", "accepted", "n_labelled", "disagreement")} == {
+        name: chosen[name] for name in ("threshold", "accepted", "n_labelled", "disagreement")
+    }
+    labelled = data.filter(pl.col("human").is_not_null() & (pl.col("judge_confidence") >= row["threshold"]))
+    wrong = labelled.filter(pl.col("judge") != pl.col("human")).height
+    assert (row["n_labelled"], row["disagreement"]) == (labelled.height, wrong / labelled.height)
+    exact = binomtest(wrong, labelled.height, alternative="less").proportion_ci(0.95).high
+    assert row["disagreement_bound"] == pytest.approx(exact)
+    assert exact <= 0.1 < candidates.filter(outcome="fails")["disagreement_bound"].item()
+
+
+def test_outputs_that_are_not_accepted_are_labelled_and_a_part_of_the_others() -> None:
+    data = traces()
+    outputs = route(data).outputs
+    free = outputs.filter(data["human"].is_null())
+    assert free.filter(~pl.col("accepted"))["label_next"].all()
+    accepted = free.filter("accepted").group_by("label").agg(pl.len(), n=pl.col("label_next").sum())
+    assert accepted["n"].to_list() == [int(np.ceil(0.05 * n)) for n in accepted["len"]]
+    assert not outputs.filter(data["human"].is_not_null())["label_next"].any()
+    shares = outputs.with_columns(has=pl.col("label_next") | data["human"].is_not_null())
+    for row in (
+        shares.group_by("label", "accepted").agg(pl.col("has").mean(), pl.col("probability").unique()).to_dicts()
+    ):
+        assert row["probability"] == pytest.approx([row["has"]])
+
+
+@pytest.mark.parametrize("options", [{}, {"add": 150}])
+def test_the_rate_from_both_is_that_of_the_truth(options: dict[str, Any]) -> None:
+    errors, inside = [], 0
+    for seed in range(12):
+        data = traces(seed=seed, labelled=200)
+        truth = (data["truth"] == "pass").mean()
+        estimate = rate(answered(data, route(data, rng=seed, **options)))
+        errors.append(estimate["corrected_rate"] - truth)
+        inside += estimate["corrected_rate_low"] <= truth <= estimate["corrected_rate_high"]
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(12)
+    assert inside >= 9
+
+
+def test_labels_by_expected_error_give_a_narrower_interval() -> None:
+    data = traces(4000, labelled=100, auc=0.95)
+    by_error = rate(answered(data, route(data, add=300)))
+    at_random = answered(data, route(data, add=300)).with_columns(
+        human=pl.when(pl.int_range(4000) < 400).then(data["truth"]), probability=pl.lit(1.0)
+    )
+    uniform = rate(at_random)
+    assert by_error["n_labelled"] == uniform["n_labelled"] == 400
+    width, wide = (row["corrected_rate_high"] - row["corrected_rate_low"] for row in (by_error, uniform))
+    assert width < 0.8 * wide
+
+
+def test_the_drawing_does_not_depend_on_the_order_of_the_rows() -> None:
+    data = traces()
+    shuffled = data.sample(fraction=1, shuffle=True, seed=1)
+    one, other = (route(rows).outputs.filter("label_next")["item"].sort().to_list() for rows in (data, shuffled))
+    assert one == other
+    assert one != route(data, rng=1).outputs.filter("label_next")["item"].sort().to_list()
+
+
+def test_alarm_when_accepted_judgements_get_worse() -> None:
+    before = only(route(traces(), threshold=0.8).alarm)
+    assert (before["alarm"], before["alarm_at"]) == (False, None)
+    data = traces()
+    worse = data.with_columns(judge=pl.when(pl.int_range(2000) % 4 == 0).then(pl.lit("fail")).otherwise("judge"))
+    after = only(route(worse, threshold=0.8).alarm)
+    assert after["alarm"] is True
+    assert after["alarm_at"] < after["n_labelled"]
+    assert after["e_value"] >= 20
+    assert only(route(worse, threshold=0.8, disagreement=0.3).alarm)["alarm"] is False
+
+
+def confidences(**columns: Any) -> pl.DataFrame:
+    """60 outputs with a confidence that some column has."""
+    rows = np.arange(60)
+    judge = np.where(rows % 2, "pass", "fail")
+    return pl.DataFrame({"id": rows.astype(str), "judge": judge, **columns, "human": judge})
+
+
+def certainty(data: pl.DataFrame, **options: Any) -> tuple[str, list[float]]:
+    result = cu.route(data, metric="judge", **options)
+    return only(result.threshold)["signal"], result.outputs["certainty"].to_list()[:4]
+
+
+def test_confidence_from_scores_columns_repeats_and_judges() -> None:
+    positive = np.where(np.arange(60) % 2, 0.9, 0.3)
+    positive[:2] = 0.4, 0.6
+    signal, values = certainty(confidences(judge_prob=positive))
+    assert (signal, values) == ("judge_prob", pytest.approx([0.1, 0.1, 0.2, 0.4]))
+    assert certainty(confidences(judge_confidence=positive)) == ("judge_confidence", positive.tolist()[:4])
+    unsure = np.linspace(0.5, 0.9, 60)
+    assert certainty(confidences(surety=unsure), signal="surety") == ("surety", unsure.tolist()[:4])
+    second = np.where(np.arange(60) % 4, confidences()["judge"], "pass")
+    assert certainty(confidences(judge_b=second)) == ("judges", [0.5, 1.0, 1.0, 1.0])
+    runs = pl.concat([confidences().with_columns(run=pl.lit(k)) for k in range(3)]).with_columns(
+        judge=pl.when((pl.col("id") == "0") & (pl.col("run") == 2)).then(pl.lit("pass")).otherwise("judge")
+    )
+    assert certainty(runs) == ("repeats", pytest.approx([2 / 3, 1.0, 1.0, 1.0]))
+
+
+def test_nothing_is_accepted_without_enough_labels_or_agreement() -> None:
+    few = only(route(traces(labelled=40)).threshold)
+    assert (few["threshold"], few["accepted"]) == (None, 0.0)
+    assert few["reason"] == "a threshold is tested with 76 human labels above it; all judgements have 40"
+    strict = only(route(traces(), disagreement=0.015).threshold)
+    assert strict["reason"].startswith("a threshold is tested with 515 human labels above it")
+    poor = only(route(traces(auc=0.5), disagreement=0.12).threshold)
+    assert "labelled judgements with the highest confidence differ from the human label" in poor["reason"]
+
+
+def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
+    data = traces()
+    with pytest.raises(InputError, match="no judgement of judge has a human label; label a random part, at least 76"):
+        route(data.drop("human"), signal="judge_confidence")
+    with pytest.raises(OptionError, match="route needs the confidence of judge; allowed as signal=NAME"):
+        route(data.drop("judge_confidence"))
+    with pytest.raises(OptionError, match=r"add=3: \d classes of confidence would have no human label; add more"):
+        route(data.with_columns(human=pl.when(pl.int_range(2000) < 3).then("human")), add=3)
+    versions = data.with_columns(model=pl.lit("a"))
+    with pytest.raises(InputError, match="items have several outputs"):
+        route(pl.concat([versions, versions.with_columns(model=pl.lit("b"))]))
+    with pytest.raises(InputError, match="unequal probabilities of a human label"):
+        cu.route(
+            cu.read(
+                answered(data, route(data)),
+                columns={
+                    "item": "id",
+                    "score": ["human:{rater:human}", "metric:{rater:judge}"],
+                    "probability": "probability",
+                },
+            ),
+            signal="judges",
+        )
+
+
+def test_a_selection_by_confidence_is_noted() -> None:
+    data = traces()
+    unsure = data.with_columns(human=pl.when(pl.col("judge_confidence") < 0.85).then("truth"))
+    assert "labelled-part-not-random" in {note.rule for note in route(unsure).notes}
+    assert "labelled-part-not-random" not in {note.rule for note in route(data).notes}

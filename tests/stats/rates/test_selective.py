@@ -1,0 +1,91 @@
+"""Selective judging against SciPy's exact binomial intervals, brute force, and the properties of e-processes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from custodes.stats.rates.selective import (
+    SPARE,
+    designed_strata,
+    e_values,
+    error_rates,
+    fixed_sequence,
+    upper_bound,
+)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_upper_bound_is_that_of_scipy(confidence: float) -> None:
+    for wrong, n in ((0, 1), (0, 30), (3, 76), (10, 10), (199, 200)):
+        exact = binomtest(wrong, n, alternative="less").proportion_ci(confidence, method="exact").high
+        bound = upper_bound(np.array(float(wrong)), np.array(float(n)), confidence=confidence)
+        assert float(bound) == pytest.approx(exact, abs=1e-9)
+
+
+def sequence(wrong: list[int], n: list[int], *, most: float, confidence: float) -> tuple[list[bool], int]:
+    """The fixed sequence test, one threshold after the other."""
+    tested, last = [], -1
+    stopped = False
+    for k, (errors, number) in enumerate(zip(wrong, n, strict=True)):
+        able = number and binomtest(min(SPARE, number), number).proportion_ci(2 * confidence - 1).high <= most
+        tested.append(bool(able) and not stopped)
+        if tested[-1]:
+            stopped = binomtest(errors, number).proportion_ci(2 * confidence - 1).high > most
+            last = last if stopped else k
+    return tested, last
+
+
+def test_fixed_sequence_equals_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    outcomes = set()
+    for _ in range(60):
+        n = np.cumsum(rng.integers(0, 60, size=8))
+        wrong = np.cumsum(rng.binomial(np.diff(n, prepend=0), rng.uniform(0, 0.2)))
+        tested, last = fixed_sequence(wrong.astype(float), n.astype(float), most=0.1, confidence=0.9)
+        expected = sequence(wrong.tolist(), n.tolist(), most=0.1, confidence=0.9)
+        assert (tested.tolist(), last) == expected
+        outcomes.add(last)
+    assert {-1, 7} <= outcomes
+
+
+def test_e_values_are_a_martingale_at_the_largest_acceptable_disagreement() -> None:
+    """The expectation over all sequences of 10 judgements is 1, and below 1 where the disagreement is smaller."""
+    paths = np.array(list(product([False, True], repeat=10)))
+    for rate, expected in ((0.2, 1.0), (0.1, None)):
+        weight = np.prod(np.where(paths, rate, 1 - rate), axis=1)
+        mean = float(weight @ np.array([e_values(path, most=0.2)[-1] for path in paths]))
+        assert mean == pytest.approx(expected) if expected else mean < 0.9
+
+
+def test_e_values_use_no_later_label() -> None:
+    wrong = np.random.default_rng(1).random(120) < 0.3
+    values = e_values(wrong, most=0.1)
+    for n in (1, 26, 60, 119):
+        np.testing.assert_allclose(e_values(wrong[:n], most=0.1), values[:n])
+    assert values[-1] > 1000
+    assert e_values(np.zeros(500, dtype=bool), most=0.1).max() < 1
+
+
+def test_error_rates_fall_with_the_confidence_and_average_to_the_counts() -> None:
+    wrong, n = np.array([[9.0, 2.0, 3.0], [5.0, 1.0, 0.0]]), np.array([[30.0, 30.0, 30.0], [20.0, 20.0, 20.0]])
+    rates = error_rates(wrong, n)
+    assert (np.diff(rates, axis=1) <= 1e-12).all()
+    assert (rates * n).sum() == pytest.approx(wrong.sum(), rel=0.15)
+    assert error_rates(np.zeros((2, 3)), np.zeros((2, 3))) == pytest.approx(0.5)
+
+
+def test_strata_are_divided_where_each_part_has_enough_labels() -> None:
+    stratum = np.repeat([0, 1], 200)
+    weight = np.tile(np.repeat([1.0, 4.0, 20.0], [20, 40, 140]), 2)
+    labelled = np.random.default_rng(0).random(400) < 1 / weight
+    parts = designed_strata(stratum, weight, labelled, fewest=2)
+    for part in np.unique(parts):
+        assert len(np.unique(stratum[parts == part])) == 1
+        assert labelled[parts == part].sum() >= 2
+    assert len(np.unique(parts)) > 4
+    assert (designed_strata(stratum, np.ones(400), labelled, fewest=2) == stratum).all()
+    assert (designed_strata(stratum, np.arange(400.0) + 1, labelled, fewest=2) == stratum).all()
