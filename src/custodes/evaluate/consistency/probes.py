@@ -59,8 +59,8 @@ def probe_columns(
     """The columns of `probes`, and the test of each probe.
 
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs; so
-    the difference of a cluster has either sign with equal probability. `tables`: columns of `orders`, `repeats` and `repeated_labels`, for
-    the probes of order and repeat.
+    the difference of a cluster has either sign with equal probability. `tables`: columns of `orders`, `repeats` and
+    `repeated_labels`, for the probes of order and repeat.
     """
     probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
     factor = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
@@ -69,9 +69,10 @@ def probe_columns(
     if groups.is_empty():
         return {}, []
     group = labels.join(groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")["group"].to_numpy()
-    unit = part.design.units[label_codes(labels["item"], part.design.items)]
+    item = label_codes(labels["item"], part.design.items)
+    unit = part.design.units[item]
     plain, changed = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    both = np.isfinite(plain + changed)
+    both = np.isfinite(plain + changed) & (item >= 0)
 
     def sums(values: Floats) -> Floats:
         weights = np.where(both, values, 0.0)
