@@ -32,25 +32,7 @@ TEXTS = pl.DataFrame(
         for system, end in (("X", "It is the capital of Peru."), ("Y", "It lies on the coast, far from the hills."))
     ]
 )
-PIECES = [
-    "Lima",
-    "is",
-    "Dr.",
-    "big.",
-    "Why?",
-    "了。",
-    "\n",
-    "\n\n",
-    "- ",
-    "* ",
-    "# ",
-    "**",
-    "1. ",
-    "| a |",
-    "```",
-    "2**3",
-    " ",
-]
+PIECES = ["Lima", "is", "Dr.", "big.", "Why?", "了。", "\n", "- ", "* ", "# ", "**", "1. ", "|", "```", "2**3"]
 
 
 def letters(text: str) -> list[str]:
@@ -76,9 +58,8 @@ def test_forms_change_nothing_else(text: str) -> None:
     form = formatted(text)
     assert letters(form.text) == letters(text)
     if form.text != text:
-        marked, plain = (text, form.text) if form.reverse else (form.text, text)
+        marked = text if form.reverse else form.text
         assert re.search(r"^[ \t]*(#{1,6}|[-*+])[ \t]|\*\*", marked, re.MULTILINE)
-        assert not re.search(r"\*\*", plain) or form.reverse is False or plain.count("*") < marked.count("*")
 
 
 @pytest.mark.parametrize(
@@ -176,14 +157,11 @@ def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:
     assert made.usage["questions"].item() == 3 * without.usage["questions"].item()
     assert made.study().probes.height == 48
     rows = cu.consistency(made.study(), resamples=0).probes
-    effects = {
-        row["probe"]: (row["n"], row["plain_rate"], row["changed_rate"], row["effect"]) for row in rows.to_dicts()
-    }
-    assert effects == {
-        "order": (12, 0.5, 0.5, 0.0),
-        "length": (24, 0.5, 1.0, 50.0),
-        "brief": (24, 0.5, 0.0, -50.0),
-    }
+    assert rows.select("probe", "n", "plain_rate", "changed_rate", "effect").rows() == [
+        ("order", 12, 0.5, 0.5, 0.0),
+        ("brief", 24, 0.5, 0.0, -50.0),
+        ("length", 24, 0.5, 1.0, 50.0),
+    ]
 
 
 def test_removed_markdown_is_the_plain_form() -> None:
@@ -265,7 +243,7 @@ def test_from_the_command_line_to_the_report(custodes: Run) -> None:
     study = cu.read("verdicts.csv")
     assert study.probes.height == 48
     assert "48 probes are read from verdicts.probes.csv" in str([note.message for note in study.notes])
-    assert cu.read(Path.cwd().glob("verdicts*.csv")).probes.equals(study.probes)
+    assert cu.read(*Path.cwd().glob("verdicts*.csv")).probes.equals(study.probes)
     found = json.loads(custodes("consistency", "verdicts.csv", "--resamples", "0", "--format", "json").out)
     length = next(row for row in found["findings"] if row["factor"] == "length")
     assert length["finding"] == "prefers the changed form"

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 import custodes as cu
 from custodes.data.joining import join
+from custodes.data.preferences import Preferences
 from custodes.data.probes import no_probes, read_probes
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -95,16 +96,8 @@ def test_probes_are_selected_and_joined() -> None:
     assert FEW.select(metrics="judge", one_side=True).probes.height == FEW.probes.height
     aspect = FEW.probes.with_columns(aspect=pl.lit("tone"))
     assert replace(FEW, probes=aspect).select(one_side=True).probes.is_empty()
-    both = (
-        join([replace(FEW, outputs=None), cu.read("demo")]) if False else join([length_only((0.0, 1.0)), texts_of(FEW)])
-    )
-    assert both.probes.height == 1
-
-
-def texts_of(study: Study) -> Study:
-    """The texts of a study alone."""
-    assert study.outputs is not None
-    return cu.read(study.outputs.texts)
+    other = replace(length_only((0.0, 1.0)), raters=FEW.raters, preferences=Preferences.empty(), outputs=None)
+    assert join([FEW, other]).probes.height == FEW.probes.height + 1
 
 
 @pytest.mark.parametrize(
