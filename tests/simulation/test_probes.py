@@ -8,7 +8,7 @@ import pytest
 
 import custodes as cu
 from tests.simulation.probed_judges import probed
-from tests.simulation.rates import is_at_most, lower
+from tests.simulation.rates import is_at_most
 
 STUDIES = 200
 EFFECT = 0.1
@@ -47,6 +47,6 @@ def test_ten_points_are_found_and_covered(contradicts: float, power: float) -> N
             covered[row["probe"]] += row["effect_low"] <= true <= row["effect_high"]
     for factor in PROBES.values():
         assert found[factor] / STUDIES >= power, found
-    assert found["name: B"] == 0 or lower(found["name: B"] / STUDIES, STUDIES) <= 0.05
+    assert is_at_most(found["name: B"], STUDIES), found
     for probe, number in covered.items():
         assert number / STUDIES >= 0.9, (probe, covered)  # .95 less about three standard errors
