@@ -26,7 +26,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 import custodes as cu
-from custodes.annotate.plan import Ending, People
+from custodes.annotate.plan import AnnotatorPlan, Ending
 from custodes.annotate.plan import StudyPlan as Plan
 
 SYSTEMS, ITEMS = 10, 600
@@ -122,7 +122,7 @@ async def load(port: int, pid: int, paths: Sequence[str], seconds: float) -> tup
     return took, sum(client.failed for client in clients), spent, busy
 
 
-def made(folder: Path, people: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
+def made(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
     """A study with enough to ask, and the addresses of so many people."""
     rng = np.random.default_rng(0)
     words = np.array(["the", "room", "was", "clean", "and", "quiet", "but", "small", "breakfast", "late"])
@@ -136,13 +136,13 @@ def made(folder: Path, people: int, *, items: int = ITEMS) -> tuple[Path, list[s
 
     plan = Plan(
         name="load",
-        people=People(batch=50, batches=1000, cap=1.0, gold_every=0, attention=0, most=10_000),
+        annotators=AnnotatorPlan(batch=50, batches=1000, cap=1.0, gold_every=0, attention=0, most=10_000),
         stopping=Ending(looks=(items,), stop="decided", boundary="none"),
     )
     place = cu.annotate.new(pl.DataFrame(rows), folder / "study.db", plan=plan)
     service = cu.annotate.Service.open(place, threaded=False)
     try:
-        links = service.invite(people).result()
+        links = service.invite(annotators).result()
     finally:
         service.close()
     return place, [f"/s/{token}" for _, token in links]
@@ -229,9 +229,9 @@ def main() -> None:
         f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {waiting:.1f} processes waiting\n"
     )
     print("| what | measured | target |\n|---|---|---|")
-    for people in (500, 50):
+    for annotators in (500, 50):
         with tempfile.TemporaryDirectory() as folder:
-            study, paths = made(Path(folder), people)
+            study, paths = made(Path(folder), annotators)
             with served(study) as (port, _, pid):
                 idle = memory(pid)
                 took, failed, spent, busy = asyncio.run(load(port, pid, paths, given.seconds))
@@ -246,7 +246,7 @@ def main() -> None:
             "processor time of the server, an answer": f"{1000 * busy / len(took):.2f} ms",
         }
         for name, figure in figures.items():
-            row(f"{people} clients, {name}", figure)
+            row(f"{annotators} clients, {name}", figure)
     with tempfile.TemporaryDirectory() as folder:
         pairs = len(list(combinations(range(SYSTEMS), 2)))
         study, _ = made(Path(folder), 1, items=given.judged // pairs + 200)

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.server import serving
 from custodes.annotate.site import pages
 from custodes.annotate.views import Ask
@@ -44,9 +44,11 @@ def study(folder: Path, answers: int) -> Path:
         for k in range(answers + 20)
         for name in ("a", "b")
     ]
-    people = People(batch=answers + 10, cap=1.0, attention=0, overlap=0.0, gold_every=0)
+    annotators = AnnotatorPlan(batch=answers + 10, cap=1.0, attention=0, overlap=0.0, gold_every=0)
     ending = Ending(looks=(answers + 20,), stop="decided", boundary="none")
-    return cu.annotate.new(pl.DataFrame(rows), folder / "study.db", plan=StudyPlan(people=people, stopping=ending))
+    return cu.annotate.new(
+        pl.DataFrame(rows), folder / "study.db", plan=StudyPlan(annotators=annotators, stopping=ending)
+    )
 
 
 def pressed(address: str, answers: int) -> list[float]:

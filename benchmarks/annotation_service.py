@@ -25,7 +25,7 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Answer, Ask, Begin, Break
 
-SYSTEMS, ITEMS, PEOPLE, ROUNDS = 10, 2_500, 500, 3
+SYSTEMS, ITEMS, ANNOTATORS, ROUNDS = 10, 2_500, 500, 3
 TARGETS = {"open": "< 2 s", "snapshot": "< 0.3 s"}
 
 
@@ -34,7 +34,7 @@ def study(path: Path) -> Path:
     plan = msgspec.convert(
         {
             "stopping": {"looks": [20, ITEMS], "stop": "decided", "boundary": 9.0},
-            "people": {"batch": 50, "batches": 100, "gold_every": 0, "attention": 0},
+            "annotators": {"batch": 50, "batches": 100, "gold_every": 0, "attention": 0},
         },
         StudyPlan,
     )
@@ -62,14 +62,14 @@ def study(path: Path) -> Path:
 def answered(path: Path, wanted: int) -> float:
     """Seconds of an answer and the next question."""
     with Service.open(path, threaded=False, durable=False) as service:
-        people = []
-        for _, token in service.invite(PEOPLE).result():
+        annotators = []
+        for _, token in service.invite(ANNOTATORS).result():
             service.view(token).result()
-            people.append([token, service.act(token, Begin()).result()])
+            annotators.append([token, service.act(token, Begin()).result()])
         draw, done = Random(0), 0
         begin = time.perf_counter()
         while done < wanted:
-            for own in people:
+            for own in annotators:
                 token, view = own
                 if isinstance(view, Break):
                     own[1] = service.act(token, Begin()).result()

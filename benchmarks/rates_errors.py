@@ -1,6 +1,6 @@
 """Coverage and error rates of the question `rates` in simulated studies with known rates.
 
-    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores|measures|replacing [--studies N]
+    python benchmarks/rates_errors.py [PART] [--studies N]
 
 Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
 are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -153,8 +153,10 @@ class Versions(NamedTuple):
     human_width: float
 
 
-def versions(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], Versions]:
-    """Two versions on the same items with 100 or 200 labels each, and a judge whose TNR is .70 and .45."""
+def versions(
+    studies: int, rng: np.random.Generator, sampling: Literal["random", "by-judge"] = "random"
+) -> dict[tuple[float, ...], Versions]:
+    """Two versions on the same items with 50 to 200 labels each, and a judge whose TNR is .70 and .45, or .70."""
     result = {}
     for n, rate_a, rate_b, tnr_b, correlation in (
         (100, 0.6, 0.6, 0.45, 0.0),
@@ -174,10 +176,14 @@ def versions(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], 
             gold = np.concatenate([latent[k] < float(ndtri(rate)) for k, rate in enumerate((rate_a, rate_b))])
             judge = np.concatenate([judged(gold[:1000], 0.95, 0.7, rng), judged(gold[1000:], 0.95, tnr_b, rng)])
             system, unit = np.repeat([0, 1], 1000), np.tile(np.arange(1000), 2)
-            outputs = labelled(gold, judge, unit < n, system=system, unit=unit)
+            chosen = unit < n
+            if sampling == "by-judge":
+                strata = [np.flatnonzero((system == k) & (judge == label)) for k in (0, 1) for label in (False, True)]
+                chosen = np.isin(np.arange(2000), np.concatenate([rows[: n // 2] for rows in strata]))
+            outputs = labelled(gold, judge, chosen, system=system, unit=unit)
             parts = {
                 name: judge_rates(
-                    outputs, np.where(system == k, judge, np.nan), sampling="random", confidence=0.95, rng=rng
+                    outputs, np.where(system == k, judge, np.nan), sampling=sampling, confidence=0.95, rng=rng
                 )
                 for k, name in enumerate("ab")
             }
@@ -196,10 +202,15 @@ def versions(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], 
         found = Versions(*np.mean(seen, axis=0))
         result[n, rate_a, rate_b, tnr_b, correlation] = found
         print(
-            f"{n} labels, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: "
+            f"{n} labels {sampling}, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: "
             + ", ".join(f"{name} {value:.3f}" for name, value in found._asdict().items())
         )
     return result
+
+
+def versions_by_judge(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], Versions]:
+    """The same with labels drawn by the judge's labels, half of them for each."""
+    return versions(studies, rng, "by-judge")
 
 
 def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], tuple[float, float]]:
@@ -347,7 +358,10 @@ def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, fl
     return result
 
 
-PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores, measures, replacing)}
+PARTS = {
+    part.__name__: part
+    for part in (coverage, clusters, versions, versions_by_judge, slices, scores, measures, replacing)
+}
 
 
 def main() -> None:

@@ -276,5 +276,5 @@ def test_check_says_where_too_few_resamples_leave_a_reversed_metric_untested(res
     ]
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
     rules = cu.check(study, resamples=resamples).problems["rule"].to_list()
-    assert ("against-people" in rules) == tested
+    assert ("negative-agreement" in rules) == tested
     assert ("few-resamples" in rules) == (not tested)

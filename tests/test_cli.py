@@ -112,7 +112,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("protocol", "demo", "--boundary", "pocok"), ("'pocok'", "did you mean 'pocock'")),
         (("protocol", "demo", "--boundary", "-2"), ("--boundary -2", "positive")),
         (("complementarity", "demo", "--distance", "kendall"), ("--distance", "tau-b", "ordinal")),
-        (("complementarity", "demo", "--people", "all"), ("--people", "aspects", "annotators")),
+        (("complementarity", "demo", "--human-raters", "all"), ("--human-raters", "aspects", "annotators")),
         (("complementarity", "demo", "--ties", "0.1"), ("--ties",)),
         (("ceiling", "demo", "--model", "lasso"), ("--model", "xgboost", "ridge")),
         (
@@ -363,12 +363,12 @@ def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None
     ratings(Path("distance.csv"), people=people, metrics=against)
     ran = custodes("check", "distance.csv", "--format", "json")
     assert ran.status == 1
-    problem = next(row for row in json.loads(ran.out)["problems"] if row["rule"] == "against-people")
+    problem = next(row for row in json.loads(ran.out)["problems"] if row["rule"] == "negative-agreement")
     assert problem["severity"] == "warning"
     assert problem["examples"] == ["distance"]
     write_csv(Path("raters.csv"), "rater,higher_is_better", [("distance", "false")])
     ran = custodes("check", "distance.csv", "--raters", "raters.csv", "--format", "json")
-    assert "against-people" not in [row["rule"] for row in json.loads(ran.out)["problems"]]
+    assert "negative-agreement" not in [row["rule"] for row in json.loads(ran.out)["problems"]]
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------
@@ -757,7 +757,7 @@ def test_complementarity_prints_averages_first_and_every_table_by_name(custodes:
     shown = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
     assert "judge:fluency" in shown
     assert "averages" not in shown
-    annotators = custodes("complementarity", "demo", *QUICK, "--people", "annotators", "--level", "utterance")
+    annotators = custodes("complementarity", "demo", *QUICK, "--human-raters", "annotators", "--level", "utterance")
     assert "ann1:fluency" in annotators.out
 
 

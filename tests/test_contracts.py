@@ -147,8 +147,8 @@ def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys:
     assert set(provenance["versions"]) == {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
     settings = {
-        "complementarity": {"level", "people"},
-        "annotators": {"method", "people"},
+        "complementarity": {"level", "human_raters"},
+        "annotators": {"method", "annotator_type"},
         "ceiling": {"folds"},
         "combine": {"folds"},
         "plan": set(),
@@ -305,7 +305,7 @@ def test_provenance_replays_the_result() -> None:
         cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], equivalence=0.2, rng=9),
         cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stopping=rules, rng=9),
         cu.plan(study, metrics="learned", estimator="ppi", replications=2, stopping=Stopping(budget=100), rng=9),
-        cu.complementarity(study, level="utterance", distance="half", people="annotators", resamples=20, rng=9),
+        cu.complementarity(study, level="utterance", distance="half", human_raters="annotators", resamples=20, rng=9),
         cu.ceiling(study, metrics="judge,learned", model="ridge", in_use="judge:fluency", resamples=20, rng=9),
     )
     for result in results:

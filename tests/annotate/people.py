@@ -82,13 +82,13 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
         rng=np.random.default_rng(rng),
     )
     browsers = [Browser(link) for link in links]
-    people = [crowd.arrive() for _ in links]
+    annotators = [crowd.arrive() for _ in links]
     scale = plan.question.scale if plan.question.mode == "rate" else None
     answers, idle = 0, 0
     try:
         while idle < 2 and answers < most:
             idle += 1
-            for person, browser in zip(people, browsers, strict=True):
+            for person, browser in zip(annotators, browsers, strict=True):
                 if not browser.does:
                     browser.look()  # a page that waits
                 if browser.does == "agree":

@@ -38,10 +38,10 @@ def main() -> None:
     path, tokens = sys.argv[1:]
     service = Service.open(path)
     os.write(1, b"ready\n")
-    people = [Thread(target=person, args=(service, token)) for token in Path(tokens).read_text().split()]
-    for own in people:
+    annotators = [Thread(target=person, args=(service, token)) for token in Path(tokens).read_text().split()]
+    for own in annotators:
         own.start()
-    for own in people:
+    for own in annotators:
         own.join()
     service.close()
 

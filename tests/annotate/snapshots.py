@@ -25,7 +25,7 @@ def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:
         "low": None,
         "high": None,
         "impossible": 0,
-        "people": 0,
+        "annotators": 0,
     }
     return PairNow(first=first, second=second, **usual | given)
 
@@ -55,7 +55,7 @@ def person(number: int = 1, **given: Any) -> PersonNow:
     return PersonNow(**usual | given)
 
 
-def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) -> Snapshot:
+def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **given: Any) -> Snapshot:
     """A study with these pairs."""
     usual = {
         "plan": StudyPlan(),
@@ -76,4 +76,4 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
         "reach": Reach(),
         "excluded": (0, 0),
     }
-    return Snapshot(pairs=pairs, people=people, **usual | given)
+    return Snapshot(pairs=pairs, annotators=annotators, **usual | given)

@@ -161,7 +161,7 @@ def rightly(service: Service, token: str, value: int, *, seconds: float | None =
 def state_of(service: Service) -> bytes:
     """The whole state but clocks, as bytes that are equal where states are; also after a restart."""
     state = service._do(lambda: service._log.state).result()
-    people = [
+    annotators = [
         (
             *(one.id, one.label, one.excluded, one.by, one.reason, one.forgotten, one.qualified, one.batches),
             *(
@@ -207,4 +207,4 @@ def state_of(service: Service) -> bytes:
         if isinstance(engine, ConcurrentAnnotation)
         else repr([engine.n, engine.target, engine.is_open]).encode()
     )
-    return msgspec.json.encode([people, visits, units, questions, tokens, singles, rest]) + asked
+    return msgspec.json.encode([annotators, visits, units, questions, tokens, singles, rest]) + asked

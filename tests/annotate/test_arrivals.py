@@ -11,7 +11,7 @@ import pytest
 
 from custodes.annotate.arrivals import code_of, link_parameters, return_link
 from custodes.annotate.completion_codes import matched, reconcile
-from custodes.annotate.plan import Codes, People, StudyPlan, check_plan
+from custodes.annotate.plan import AnnotatorPlan, Codes, StudyPlan, check_plan
 from custodes.annotate.service import Service
 from custodes.errors import InputError, OptionError
 from tests.annotate.snapshots import person
@@ -20,8 +20,8 @@ from tests.annotate.studies import study
 PROLIFIC = {"PROLIFIC_PID": "5e9088a8a4b6ed018b45ba7b", "STUDY_ID": "671b8ae84509b9a6", "SESSION_ID": "671b8e95b17f"}
 
 
-def plan(**people: Any) -> StudyPlan:
-    return StudyPlan(people=People(**people))
+def plan(**annotators: Any) -> StudyPlan:
+    return StudyPlan(annotators=AnnotatorPlan(**annotators))
 
 
 def test_any_parameter_may_hold_the_id() -> None:
@@ -49,7 +49,7 @@ def test_what_is_no_id_is_refused(worker: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("people", "message"),
+    ("annotators", "message"),
     [
         ({"worker_id": "PID"}, "worker_id='PID' has no effect: recruit is links"),
         ({"recruit": "open", "worker_id": "two words"}, "a parameter of the link, such as workerId"),
@@ -58,9 +58,9 @@ def test_what_is_no_id_is_refused(worker: str) -> None:
         ({"return_url": "//example.org/{code}"}, "an address with {code} in it"),
     ],
 )
-def test_a_plan_that_cannot_be(people: dict[str, str], message: str) -> None:
+def test_a_plan_that_cannot_be(annotators: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as problem:
-        check_plan(plan(**people))
+        check_plan(plan(**annotators))
     assert message in str(problem.value)
 
 
@@ -80,7 +80,7 @@ def test_who_gets_which_code() -> None:
 
 
 def test_codes_are_compared() -> None:
-    people = (
+    annotators = (
         *(person(1, external_id="A", code="K1", answers=15), person(2, external_id="B", code="K2", standing="blocked")),
         *(person(3, external_id="C", code="K3", answers=30), person(4, external_id="D"), person(5, code="K5")),
     )
@@ -91,7 +91,7 @@ def test_codes_are_compared() -> None:
             "Status": ["APPROVED", "", "", "", "", ""],
         }
     )
-    rows = list(matched(frame, people, StudyPlan(), name="codes.csv"))
+    rows = list(matched(frame, annotators, StudyPlan(), name="codes.csv"))
     seen = [(row["person"], row["worker"], row["verdict"]) for row in rows]
     assert seen == [
         *(("A", "w001", "ours"), ("B", "w002", "no such code"), ("A", "w001", "twice"), ("Z", "", "another's code")),
@@ -99,9 +99,9 @@ def test_codes_are_compared() -> None:
     ]
     fixed = plan(codes=Codes(finished="C1"))
     frame = pl.DataFrame({"WorkerId": ["B", "Z"], "Answer.code": ["C1", "C1"]})
-    assert [row["verdict"] for row in matched(frame, people[1:2], fixed, name="x")] == ["ours", "unknown"]
+    assert [row["verdict"] for row in matched(frame, annotators[1:2], fixed, name="x")] == ["ours", "unknown"]
     with pytest.raises(InputError, match=r"list.csv: no column of codes"):
-        list(matched(frame.drop("Answer.code"), people, fixed, name="list.csv"))
+        list(matched(frame.drop("Answer.code"), annotators, fixed, name="list.csv"))
 
 
 def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
@@ -115,5 +115,5 @@ def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
     assert made.codes["verdict"].to_list() == ["ours", "no such code"]
     assert made.status == 1
     listed.write_text("Status,Completion code\nAPPROVED,C1\n")
-    with pytest.raises(InputError, match=r"codes.csv: no column of people"):
+    with pytest.raises(InputError, match=r"codes.csv: no column of annotators"):
         reconcile(path, listed)

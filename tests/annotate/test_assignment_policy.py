@@ -35,7 +35,7 @@ def drawn(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
 
 @pytest.mark.parametrize("systems", [2, 4])
 def test_chances_are_true(tmp_path: Path, systems: int) -> None:
-    plan = plan_of(people={"batch": 30, **UNKNOWN, "overlap": 0.2})
+    plan = plan_of(annotators={"batch": 30, **UNKNOWN, "overlap": 0.2})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=systems)) as service:
         for k in range(4):
             token = begun(service)
@@ -59,7 +59,7 @@ def test_chances_are_true(tmp_path: Path, systems: int) -> None:
 
 
 def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
-    plan = plan_of(people={**UNKNOWN, "overlap": 0.3})
+    plan = plan_of(annotators={**UNKNOWN, "overlap": 0.3})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
         work(service, [begun(service) for _ in range(25)])
         with closing(sqlite3.connect(service.path)) as base:
@@ -92,7 +92,7 @@ def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]
 
 
 def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
-    plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, people={"cap": 1.0, **UNKNOWN})
+    plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, annotators={"cap": 1.0, **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as service:
         assert work(service, [begun(service) for _ in range(6)]) == {"no-work": 6}
         with closing(sqlite3.connect(service.path)) as base:
@@ -108,7 +108,7 @@ def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
 
 
 def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
-    plan = plan_of(stopping=LONG, people={"overlap": 0.0, "recruit": "open", **UNKNOWN})
+    plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, "recruit": "open", **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [begun(service) for _ in range(4)]
         work(service, tokens)
@@ -119,19 +119,19 @@ def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
         assert service.snapshot().result().pairs[0].answered == 40
 
 
-@pytest.mark.parametrize("people", [1, 3, 4])
-def test_few_people_with_links_share_all_of_it(tmp_path: Path, people: int) -> None:
-    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+@pytest.mark.parametrize("annotators", [1, 3, 4])
+def test_few_annotator_with_links_share_all_of_it(tmp_path: Path, annotators: int) -> None:
+    plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
-        tokens = [begun(service) for _ in range(people)]
-        assert work(service, tokens) == {"no-work": people}
+        tokens = [begun(service) for _ in range(annotators)]
+        assert work(service, tokens) == {"no-work": annotators}
         pair, state = service.snapshot().result().pairs[0], service._log.state
-        assert (pair.n, pair.is_open, pair.people) == (40, False, people)
-        assert max(worker.load[0] for worker in state.workers.values()) <= -(-40 // people)
+        assert (pair.n, pair.is_open, pair.annotators) == (40, False, annotators)
+        assert max(worker.load[0] for worker in state.workers.values()) <= -(-40 // annotators)
 
 
 def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
-    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+    plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [begun(service) for _ in range(4)]
         ((label, other),) = service.invite(1).result()
@@ -144,9 +144,9 @@ def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["compare", "rate"])
-def test_idle_people_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
-    people = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
-    plan = plan_of(question={"mode": mode}, stopping=LONG, people=people)
+def test_idle_annotator_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
+    annotators = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
+    plan = plan_of(question={"mode": mode}, stopping=LONG, annotators=annotators)
     known = {"gold": 30} if mode == "compare" else {}
     with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40, known=known)) as service:
         tokens = [begun(service) for _ in range(20)]
@@ -155,11 +155,13 @@ def test_idle_people_give_no_more_second_opinions(tmp_path: Path, mode: str) -> 
     assert not any(pair.is_open for pair in now.pairs)
     assert now.primary == 120
     assert 5 <= now.second <= 0.12 * now.answers + assignment_policy.BEYOND
-    assert max(person.gold_asked for person in now.people) <= 1 + assignment_policy.BEYOND
+    assert max(person.gold_asked for person in now.annotators) <= 1 + assignment_policy.BEYOND
 
 
 def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
-    plan = plan_of(people={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0})
+    plan = plan_of(
+        annotators={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0}
+    )
     with at_once(
         study(tmp_path / "study.db", plan=plan, systems=4, items=80, known={"gold": 9, "attention": 9})
     ) as service:
@@ -191,7 +193,7 @@ def test_three_answers_are_one_by_the_sign_of_their_sum(
     tmp_path: Path, values: tuple[int, ...], outcome: tuple[int, ...]
 ) -> None:
     plan = plan_of(
-        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"looks": (4,), "stop": "decided"},
     )
     with at_once(study(tmp_path / "study.db", plan=plan, items=4)) as service:
@@ -213,7 +215,7 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
     """Evenly over systems, from the front of each order; a larger one goes on."""
     plan = plan_of(
         question={"mode": "rate"},
-        people={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        annotators={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"budget": budget},
     )
     with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as service:
@@ -251,7 +253,7 @@ def test_what_cannot_be_rated_costs_no_budget() -> None:
 
 def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
     plan = plan_of(
-        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10},
     )
     with at_once(study(tmp_path / "study.db", plan=plan, items=8)) as service:
@@ -261,7 +263,7 @@ def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
-    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
+    plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
         tokens = [begun(service) for _ in range(2)]
         assert work(service, tokens, value=4) == {"no-work": 2}
@@ -278,7 +280,7 @@ def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
 
 
 def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
-    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
+    plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
         for n in (9, 14):
             token = begun(service)

@@ -12,7 +12,7 @@ import pytest
 
 from custodes.annotate.check_study import check, text_problems
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Ending, Money, Question, StudyPlan, StudyTexts
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import InputError
 from tests.annotate.files import texts
@@ -128,12 +128,16 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
             "consent-without-pay",
         ),
         (StudyPlan(texts=StudyTexts(contact="a@b.example", language="fr")), 40, "english-texts"),
-        (StudyPlan(texts=SOUND.texts, people=People(recruit="open", worker_id="PID")), 40, "no-gold"),
-        (StudyPlan(texts=SOUND.texts, people=People(recruit="open", worker_id="PID")), 40, "no-price"),
+        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", worker_id="PID")), 40, "no-gold"),
+        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", worker_id="PID")), 40, "no-price"),
         (SOUND, 7, "few-items"),
         (SOUND, 30, "looks-cut"),
-        (StudyPlan(texts=SOUND.texts, people=People(recruit="open", most=5)), 40, "too-few-people"),
-        (StudyPlan(texts=SOUND.texts, people=People(most=10, batch=2, batches=1, attention=0)), 40, "little-work"),
+        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", most=5)), 40, "too-few-annotators"),
+        (
+            StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(most=10, batch=2, batches=1, attention=0)),
+            40,
+            "little-work",
+        ),
         (StudyPlan(texts=SOUND.texts, stopping=Ending(budget=20)), 40, "small-budget"),
         (StudyPlan(texts=SOUND.texts, stopping=Ending(looks=(2, 4))), 40, "decides-nothing"),
         (StudyPlan(texts=SOUND.texts, stopping=Ending(boundary="none")), 40, "no-boundary"),

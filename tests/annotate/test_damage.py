@@ -22,7 +22,8 @@ from custodes.errors import CustodesError, InputError
 from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, state_of, study
 
 PLAN = plan_of(
-    people={"gold_every": 5, "attention": 1, "overlap": 0.2, "batch": 12}, stopping={"looks": [4, 8], "stop": "decided"}
+    annotators={"gold_every": 5, "attention": 1, "overlap": 0.2, "batch": 12},
+    stopping={"looks": [4, 8], "stop": "decided"},
 )
 TABLES = (
     *("plan", "item", "system", "output", "pair", "unit", "gold", "worker", "session", "assignment", "judgment"),

@@ -127,7 +127,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
     """nginx with the page's block, which closes connections that are idle for `timeout`."""
     certificate(folder)
-    path = study(folder / "study.db", plan=plan_of(people={"recruit": "open"}))
+    path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
     with serving([path], port=0, public_url=f"https://{NAME}") as site:
         ((_, token),) = site.services["study"].invite(1).result()
         plain, secure = free_port(), free_port()
@@ -267,9 +267,9 @@ def test_logs_hold_no_link(proxy: Proxy) -> None:
 def test_the_plan_of_a_platform(tmp_path: Path) -> None:
     place = tmp_path / "study.toml"
     place.write_text(block("toml"), encoding="utf-8")
-    people = read_plan(place).people
-    assert (people.recruit, people.worker_id, people.codes.finished) == ("open", "PROLIFIC_PID", "C1XXXXXX")
-    assert people.return_url.endswith("complete?cc={code}")
+    annotators = read_plan(place).annotators
+    assert (annotators.recruit, annotators.worker_id, annotators.codes.finished) == ("open", "PROLIFIC_PID", "C1XXXXXX")
+    assert annotators.return_url.endswith("complete?cc={code}")
 
 
 def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

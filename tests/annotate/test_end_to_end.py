@@ -15,7 +15,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.demo import demo_texts
-from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.server import serving
 from tests.annotate.people import answer_all
 
@@ -24,7 +24,7 @@ pytest.importorskip("uvicorn")
 
 PLAN = StudyPlan(
     name="whole",
-    people=People(batch=8, overlap=0.2, cap=0.4),
+    annotators=AnnotatorPlan(batch=8, overlap=0.2, cap=0.4),
     stopping=Ending(looks=(6, 12), boundary="pocock", stop="futility"),
     seed=3,
 )
@@ -46,7 +46,7 @@ def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
         return base.execute(select).fetchall()
 
 
-def test_people_decide_and_nobody_is_left_waiting(study: Path) -> None:
+def test_annotator_decide_and_nobody_is_left_waiting(study: Path) -> None:
     pairs = cu.annotate.status(study).pairs
     assert not pairs["is_open"].any()
     assert (pairs["looks_done"] >= 1).all()

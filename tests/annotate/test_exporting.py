@@ -139,7 +139,7 @@ def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
     )
 
 
-def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
+def test_words_of_annotator_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
     assert pl.read_csv(folder / "comments.csv")["text"].to_list() == ['\'=HYPERLINK("http://evil")']
     assert "'=other()" in pl.read_csv(folder / "answers.csv")["reason"].to_list()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.forecast import Range, forecast, people_only
-from custodes.annotate.plan import Ending, Money, People, StudyPlan, rule_of
+from custodes.annotate.forecast import Range, annotator_only, forecast
+from custodes.annotate.plan import AnnotatorPlan, Ending, Money, StudyPlan, rule_of
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import Answering
 from custodes.annotate.snapshot import Reach
@@ -46,10 +46,10 @@ def test_ratings_are_asked_as_planned() -> None:
     assert forecast(now).answers == Range(88, 88, 88)
 
 
-def test_answers_are_those_of_people_where_several_are_one_answer() -> None:
+def test_answers_are_those_of_annotator_where_several_are_one_answer() -> None:
     one = snapshot(pair(second="", looks=0, answered=12, wanted=50))
     for budget, left in ((None, 3 * 38), (100, 100)):
-        plan = StudyPlan(people=People(per_item=3), stopping=Ending(budget=budget))
+        plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=Ending(budget=budget))
         now = replace(one, plan=plan, primary=0)
         assert forecast(now).answers == Range(left, left, left)
 
@@ -79,9 +79,11 @@ def test_every_rule_of_a_plan(ending: Ending) -> None:
 
 
 def test_money_and_wage() -> None:
-    plan = StudyPlan(money=Money(price=0.2, fee=0.25, wage=12.0), people=People(attention=0, gold_every=0, overlap=0.0))
+    plan = StudyPlan(
+        money=Money(price=0.2, fee=0.25, wage=12.0), annotators=AnnotatorPlan(attention=0, gold_every=0, overlap=0.0)
+    )
     slow, fast = (person(i, seconds=value, answers=n) for i, value, n in ((1, 120.0, 20), (2, 40.0, 30)))
-    now = snapshot(pair(answered=5), plan=plan, paid=60, recent=10, people=(slow, fast))
+    now = snapshot(pair(answered=5), plan=plan, paid=60, recent=10, annotators=(slow, fast))
     ahead = forecast(now)
     assert ahead.spent == pytest.approx(60 * 0.2 * 1.25)
     assert ahead.paid == ahead.answers  # nothing but answers that decide
@@ -89,39 +91,39 @@ def test_money_and_wage() -> None:
     assert ahead.hours == pytest.approx([value / 20 for value in ahead.answers])
     assert ahead.wage == pytest.approx(3600 / 40 * 0.2)  # 30 of 50 answers took 40 s each
     assert not ahead.is_low
-    assert forecast(snapshot(pair(), plan=plan, people=(slow, person(3, seconds=90.0, answers=40)))).is_low
+    assert forecast(snapshot(pair(), plan=plan, annotators=(slow, person(3, seconds=90.0, answers=40)))).is_low
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    ahead = forecast(snapshot(pair(), people=(person(1, seconds=3.0, answers=29),)))
+    ahead = forecast(snapshot(pair(), annotators=(person(1, seconds=3.0, answers=29),)))
     assert (ahead.wage, ahead.hours, ahead.is_low) == (None, None, False)
 
 
 def test_others_than_deciding_answers_are_paid_too() -> None:
     """40 deciding answers of 4 people: second opinions within 12 % of all and 3, known ones of 3 in 15."""
     pairs = [pair(second=str(i), looks=0, wanted=10) for i in range(4)]
-    people = tuple(person(i, answers=0) for i in range(4))
-    ahead = forecast(snapshot(*pairs, people=people))
+    annotators = tuple(person(i, answers=0) for i in range(4))
+    ahead = forecast(snapshot(*pairs, annotators=annotators))
     assert ahead.answers == Range(40, 40, 40)
     assert 40 < ahead.paid.low < ahead.paid.middle < ahead.paid.high
     # drawn so far: .12 / .88; up to the ceiling (.12 * 40 + 3) / .88; 3 known of 15 each beside, idle people 3 at most
     assert 46 <= ahead.paid.middle <= (40 + 8.9) / (1 - 3 / 15) + 4 * 3
-    none = forecast(snapshot(*pairs, people=people, known=frozenset(), plan=_alone()))
+    none = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone()))
     assert none.paid == none.answers
-    refused = forecast(snapshot(*pairs, people=people, known=frozenset(), plan=_alone(), answers=10, refused=5))
+    refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone(), answers=10, refused=5))
     assert refused.paid == Range(60, 60, 60)
-    more = forecast(snapshot(*pairs, people=(*people, person(9, began=False)))).paid.middle
+    more = forecast(snapshot(*pairs, annotators=(*annotators, person(9, began=False)))).paid.middle
     assert more > ahead.paid.middle - 1  # who comes later is asked more known questions
 
 
 def _alone() -> StudyPlan:
-    return StudyPlan(people=People(overlap=0.0))
+    return StudyPlan(annotators=AnnotatorPlan(overlap=0.0))
 
 
 @pytest.mark.parametrize(
     ("given", "stuck"),
     [
-        ({"reach": Reach(free=8, short=3), "quiet": 60.0}, "people"),
+        ({"reach": Reach(free=8, short=3), "quiet": 60.0}, "annotators"),
         ({"quiet": 90_000.0}, "nobody"),
         ({"quiet": 3_600.0}, ""),
         ({"quiet": 90_000.0, "state": "paused"}, ""),
@@ -164,7 +166,7 @@ def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
             begun, ahead = int(counts.sum()), forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
         last = np.full(int(is_open.sum()), looks[-1])
-        _, goes_on, _ = rule_on(rule, people_only(counts[is_open]), look=look, last=last, items=None, judged=is_open)
+        _, goes_on, _ = rule_on(rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open)
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():
             break
@@ -180,7 +182,7 @@ def _pair(counts: Any, is_open: bool, look: int) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("people", "systems", "spread", "looks", "overlap", "marks"),
+    ("annotators", "systems", "spread", "looks", "overlap", "marks"),
     [
         (15, 3, 0.5, (10, 20, 40), 0.12, (20, 35, 55)),
         (12, 5, 0.5, (10, 20, 40), 0.12, (30, 80, 150)),
@@ -188,18 +190,18 @@ def _pair(counts: Any, is_open: bool, look: int) -> Any:
     ],
 )
 def test_what_is_paid_until_the_end_is_covered(
-    tmp_path: Path, people: int, systems: int, spread: float, looks: tuple[int, ...], overlap: float, marks: Any
+    tmp_path: Path, annotators: int, systems: int, spread: float, looks: tuple[int, ...], overlap: float, marks: Any
 ) -> None:
     """40 whole studies, people in turns, forecast after so many deciding answers: what was paid until the end lies in
     the interval of 80 % in .7 of the studies at least (standard error .06)."""
     rng, covered = Random(1), dict[int, list[bool]]()
-    plan = plan_of(people={"overlap": overlap}, stopping={"looks": looks})
+    plan = plan_of(annotators={"overlap": overlap}, stopping={"looks": looks})
     empty = study(tmp_path / "empty.db", plan=plan, systems=systems, items=60, known={"gold": 30, "attention": 20})
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
         good = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
         with at_once(path) as service, closing(Answering(path)) as behind:
-            foretold = _until_the_end(service, [begun(service) for _ in range(people)], behind, good, marks, rng)
+            foretold = _until_the_end(service, [begun(service) for _ in range(annotators)], behind, good, marks, rng)
             paid = service.snapshot().result().paid
         for mark, (then, ahead) in foretold.items():
             covered.setdefault(mark, []).append(ahead.low <= paid - then <= ahead.high)
@@ -207,14 +209,14 @@ def test_what_is_paid_until_the_end_is_covered(
 
 
 def _until_the_end(
-    service: Service, people: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
+    service: Service, annotators: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
     """What was paid at each mark, and what was to come by the forecast then."""
     foretold: dict[int, tuple[int, Range]] = {}
     is_moving = True
     while is_moving:
         is_moving = False
-        for token in rng.sample(people, len(people)):
+        for token in rng.sample(annotators, len(annotators)):
             view = service.view(token).result()
             if isinstance(view, Break):
                 service.act(token, Begin()).result()

@@ -9,14 +9,14 @@ import pytest
 
 from custodes.annotate.known_questions import attention_checks, read_gold
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import People, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyTexts
 from custodes.annotate.study_material import StudyMaterial
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.annotate.files import opened, orders, texts
 
-PLAN = StudyPlan(people=People(attention=0))
-RATE = StudyPlan(question=Question(mode="rate"), people=People(attention=0))
+PLAN = StudyPlan(annotators=AnnotatorPlan(attention=0))
+RATE = StudyPlan(question=Question(mode="rate"), annotators=AnnotatorPlan(attention=0))
 
 
 def material() -> StudyMaterial:
@@ -81,7 +81,7 @@ def test_a_question_has_one_answer() -> None:
         read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["y"], "expected": ["1"]}), material(), RATE)
 
 
-def test_what_is_expected_is_what_people_can_answer() -> None:
+def test_what_is_expected_is_what_annotator_can_answer() -> None:
     equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
     with pytest.raises(InputError, match=r"does not allow this answer \(equal = false\)"):
         read_gold(equal, material(), StudyPlan(question=Question(equal=False)))
@@ -92,7 +92,7 @@ def test_what_is_expected_is_what_people_can_answer() -> None:
 
 
 def test_attention_checks_are_obvious_and_on_both_sides() -> None:
-    made = attention_checks(material(), StudyPlan(people=People(attention=2)))
+    made = attention_checks(material(), StudyPlan(annotators=AnnotatorPlan(attention=2)))
     assert len(made) == 36  # 2 x 20 batches at most, and there are 36 outputs
     assert len({(own.context.label, own.first.text, getattr(own.second, "text", "")) for own in made}) == 36
     assert {own.expected for own in made} == {1, 0, -1}

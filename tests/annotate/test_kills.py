@@ -25,14 +25,14 @@ from tests.annotate.people import Browser
 from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, state_of, study
 from tests.waiting import until
 
-PEOPLE = 40
+ANNOTATORS = 40
 WORKER = Path(__file__).with_name("service_worker.py")
 
 
 def large(path: Path, items: int) -> Path:
     """A study that is not soon at an end."""
     plan = plan_of(
-        people={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
+        annotators={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
         stopping={"looks": (20, items), "stop": "decided", "boundary": 9.0},
     )
     return study(path, plan=plan, systems=7, items=items, known={})
@@ -100,7 +100,7 @@ def killed(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) 
     """Kill it again and again, each time after a random number of answers and a moment more."""
     path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
     with at_once(path) as service:
-        tokens.write_text("\n".join(begun(service) for _ in range(PEOPLE)))
+        tokens.write_text("\n".join(begun(service) for _ in range(ANNOTATORS)))
     told, draw, untold = Told(), Random(4), 0
     for _ in range(kills):
         with served(path, tokens) as process:
@@ -121,7 +121,7 @@ def test_two_kills(tmp_path: Path) -> None:
 def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seen = killed(tmp_path, kills=50, items=1500, answers=(400, 500))
     with capsys.disabled():
-        print(f"\n50 kills under {PEOPLE} people: {seen}")
+        print(f"\n50 kills under {ANNOTATORS} people: {seen}")
     assert seen["acknowledged"] >= 20_000
 
 
@@ -142,10 +142,10 @@ class Web:
             assert process.stdout is not None
             try:
                 address = process.stdout.readline().rpartition(" ")[2].partition("/admin")[0]
-                people = [threading.Thread(target=self._person, args=(process, address, own)) for own in tokens]
-                for own in people:
+                annotators = [threading.Thread(target=self._person, args=(process, address, own)) for own in tokens]
+                for own in annotators:
                     own.start()
-                for own in people:
+                for own in annotators:
                     own.join()
             finally:
                 process.kill()
@@ -176,7 +176,7 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
     pytest.importorskip("uvicorn")
     path, kills = large(tmp_path / "study.db", 1500), 50
     with at_once(path) as service:
-        tokens = [begun(service) for _ in range(PEOPLE)]
+        tokens = [begun(service) for _ in range(ANNOTATORS)]
     told, draw, untold = Told(), Random(5), 0
     for _ in range(kills):
         web = Web(told, most=len(told.answers) + draw.randint(320, 520), draw=draw)
@@ -186,7 +186,8 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
         assert len(told.answers) - before >= 320  # there was work to the end
         untold = check(path, told)
     with capsys.disabled():
-        print(f"\n{kills} kills of the server under {PEOPLE} browsers: {len(told.answers)} acknowledged, {untold} more")
+        answers = f"{len(told.answers)} acknowledged, {untold} more"
+        print(f"\n{kills} kills of the server under {ANNOTATORS} browsers: {answers}")
     assert len(told.answers) >= 20_000
 
 
@@ -194,7 +195,7 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_stopped_and_continued(tmp_path: Path) -> None:
     path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
     with at_once(path) as service:
-        tokens.write_text("\n".join(begun(service) for _ in range(PEOPLE)))
+        tokens.write_text("\n".join(begun(service) for _ in range(ANNOTATORS)))
     told, lines = Told(), b""
     with served(path, tokens) as process:
         assert process.stdout is not None
@@ -212,7 +213,7 @@ def test_stopped_and_continued(tmp_path: Path) -> None:
 
 
 def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
-    plan = plan_of(people={"cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.12}, stopping={"looks": (50,)})
+    plan = plan_of(annotators={"cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.12}, stopping={"looks": (50,)})
     with Service.open(study(tmp_path / "study.db", plan=plan, items=50), durable=False) as service:
         tokens = [token for _, token in service.invite(200).result()]
         ready = threading.Barrier(20)

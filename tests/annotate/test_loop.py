@@ -156,7 +156,7 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
 
 
 @pytest.mark.browser
-def test_two_people_in_a_browser(commands: list[list[str]], tmp_path: Path, browser: Any) -> None:
+def test_two_annotator_in_a_browser(commands: list[list[str]], tmp_path: Path, browser: Any) -> None:
     """They read the texts, and choose as the judge does."""
 
     rng = np.random.default_rng(2)

@@ -32,14 +32,20 @@ class Study(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        people: dict[str, Any] = {"batch": 4, "batches": 3, "per_item": self.per_item, "overlap": 0.3, "gold_every": 4}
+        annotators: dict[str, Any] = {
+            "batch": 4,
+            "batches": 3,
+            "per_item": self.per_item,
+            "overlap": 0.3,
+            "gold_every": 4,
+        }
         question = {"mode": self.mode, "scale": (-1, 1) if self.mode == "rate" else (1, 5)}
         stopping = {"budget": 22} if self.mode == "rate" else {"looks": (4, 8), "stop": "decided"}
-        plan = plan_of(question=question, people=people, stopping=stopping, seed=5)
+        plan = plan_of(question=question, annotators=annotators, stopping=stopping, seed=5)
         self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
         self.hands = Hands()
         self.service: Service = at_once(self.path, self.hands)
-        self.people: list[str] = []
+        self.annotators: list[str] = []
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
         self.systems = 3
@@ -51,15 +57,15 @@ class Study(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def view(self, who: int) -> tuple[str, View | None]:
-        token = self.people[who % len(self.people)]
+        token = self.annotators[who % len(self.annotators)]
         return token, self.service.view(token).result()
 
-    @precondition(lambda self: len(self.people) < 8)
+    @precondition(lambda self: len(self.annotators) < 8)
     @rule(n=st.integers(1, 3))
     def join(self, n: int) -> None:
-        self.people += [begun(self.service) for _ in range(n)]
+        self.annotators += [begun(self.service) for _ in range(n)]
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
     def work(self, who: int, value: int, times: int) -> None:
         for k in range(times):
@@ -84,18 +90,18 @@ class Study(RuleBasedStateMachine):
     @rule(which=INDEX, who=INDEX)
     def replayed(self, which: int, who: int) -> None:
         token, act = self.sent[-1 - which % len(self.sent)]
-        other = self.people[who % len(self.people)]
+        other = self.annotators[who % len(self.annotators)]
         if other != token:
             assert self.service.act(other, act).result() is None
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
     def skip(self, who: int) -> None:
         token, view = self.view(who)
         if isinstance(view, Ask):
             self.service.act(token, Skip(assignment=view.assignment, reason="broken")).result()
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
     def undo(self, who: int) -> None:
         token, view = self.view(who)
@@ -104,10 +110,10 @@ class Study(RuleBasedStateMachine):
             assert isinstance(after, Ask)
             assert (after.assignment != view.assignment) == view.can_undo
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
     def comment(self, who: int) -> None:
-        self.service.act(self.people[who % len(self.people)], Comment(text="hm")).result()
+        self.service.act(self.annotators[who % len(self.annotators)], Comment(text="hm")).result()
 
     @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
     def time_goes_by(self, seconds: float) -> None:
@@ -117,33 +123,33 @@ class Study(RuleBasedStateMachine):
     def clock_is_set_back(self) -> None:
         self.hands.now -= 3600
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX, value=VALUE)
     def late(self, who: int, value: int) -> None:
         token, view = self.view(who)
         if isinstance(view, Ask):
             self.hands.wait(700)
-            for other in self.people:
+            for other in self.annotators:
                 if other != token:
                     self.service.view(other).result()
             self.service.act(token, said(self.service, view, value)).result()
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
     def exclude(self, who: int) -> None:
-        label = self.service.snapshot().result().people[who % len(self.people)].label
+        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
         self.service.exclude(label, "asked to").result()
 
-    @precondition(lambda self: self.people)
+    @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
     def restore(self, who: int) -> None:
-        label = self.service.snapshot().result().people[who % len(self.people)].label
+        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
         self.service.restore(label).result()
 
     @rule(stop=st.booleans(), who=INDEX, value=VALUE)
     def pause_or_stop(self, stop: bool, who: int, value: int) -> None:
         self.service.control("stop" if stop else "pause").result()
-        if self.people:
+        if self.annotators:
             self.work(who, value, 1)
         self.service.control("reopen" if stop else "resume").result()
 
@@ -161,12 +167,12 @@ class Study(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        shown = [self.service.view(token).result() for token in self.people]
+        shown = [self.service.view(token).result() for token in self.annotators]
         kept = state_of(self.service)
         self.service.close()
         self.service = at_once(self.path, self.hands)
         assert state_of(self.service) == kept
-        assert [self.service.view(token).result() for token in self.people] == shown
+        assert [self.service.view(token).result() for token in self.annotators] == shown
 
     def rows(self) -> int:
         with closing(sqlite3.connect(self.path)) as base:
@@ -221,7 +227,7 @@ class Study(RuleBasedStateMachine):
             assert all(max(own.values()) == 1 for own in sides.values())
         state = self.service._log.state
         for pair, target in enumerate(state.assignments.engine.target):  # of more people everybody's share is smaller
-            self.most[pair] = max(self.most[pair], cap(state.plan.people, target, there(state)))
+            self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, there(state)))
         for worker in state.workers.values():
             for pair, n in worker.load.items():
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)

@@ -12,7 +12,7 @@ import pytest
 
 from custodes.annotate import study_material
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, StudyPlan
 from custodes.annotate.study_material import medium
 from custodes.errors import InputError
 from tests.annotate.files import opened, orders
@@ -98,7 +98,7 @@ def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothi
     ]
     source = tmp_path / "texts.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)))
-    place = new(source, tmp_path / "study.db", plan=StudyPlan(people=People(attention=0)))
+    place = new(source, tmp_path / "study.db", plan=StudyPlan(annotators=AnnotatorPlan(attention=0)))
     with opened(place) as base:
         stored = dict(base.execute("SELECT name, bytes FROM media"))
         (of_item,) = base.execute("SELECT media FROM item").fetchone()

@@ -12,7 +12,7 @@ import pytest
 from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Ending, Question, StudyPlan, StudyTexts
 from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
@@ -21,7 +21,7 @@ from custodes.evaluate.protocol import live
 from tests.annotate.files import opened, orders, texts
 from tests.annotate.studies import Hands, answer, at_once, begun, plan_of
 
-SILENT = StudyPlan(people=People(attention=0))
+SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
 
 
 def notes(path: Path) -> list[str]:
@@ -111,7 +111,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     ):
         new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), place)
     with pytest.raises(InputError, match="gold has 0 questions of that kind"):
-        new(texts(), place, plan=StudyPlan(people=People(qualification=3, passed=2)))
+        new(texts(), place, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
     with pytest.raises(OptionError, match="needs a metric"):
         new(texts(), place, plan=StudyPlan(stopping=Ending(estimator="mixture")))
     with pytest.raises(InputError, match=r"cannot be read: No such file"):
@@ -157,7 +157,7 @@ def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     assert orders(other)["B", "D"] == after["B", "D"]
 
 
-def test_what_people_saw_is_not_changed(tmp_path: Path) -> None:
+def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
     place = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
     before = place.read_bytes()
     other = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
@@ -185,7 +185,7 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     dropped = "| a |\n|---|\n| b | c |"
     rows = [("1", "A", dropped), ("1", "B", "*b*"), ("2", "A", "*a*"), ("2", "B", "*b*")]
     frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
-    plan = StudyPlan(texts=StudyTexts(render="markdown"), people=People(attention=0))
+    plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
     place = new(frame, tmp_path / "study.db", plan=plan)
     add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
     with opened(place) as base:
@@ -197,8 +197,8 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
 
 def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> None:
     """.05 for the three pairs that were judged, and 3 x .05 / 6 (7 x .05 / 10) for the others."""
-    people = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
-    plan = plan_of(people=people, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
+    annotators = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
+    plan = plan_of(annotators=annotators, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
     place = new(texts(), tmp_path / "study.db", plan=plan)
     other = new(texts(), tmp_path / "other.db", plan=plan)
     with at_once(place) as service:

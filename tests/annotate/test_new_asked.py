@@ -13,13 +13,13 @@ import polars as pl
 from custodes.annotate.add_to_study import add
 from custodes.annotate.event_log import Clock
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
 from custodes.data.reading import read
 from tests.annotate.files import texts
 
-PEOPLE = People(cap=1.0, batch=6, batches=30, overlap=0.0, attention=1)
+ANNOTATORS = AnnotatorPlan(cap=1.0, batch=6, batches=30, overlap=0.0, attention=1)
 
 
 def answer(service: Service, judge: Callable[[Ask], int], *, most: int = 10_000) -> list[Ask]:
@@ -61,7 +61,7 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
         kind=pl.lit("metric"),
         score=pl.when(pl.col("system") == "A").then(1.0).otherwise(0.0) + pl.Series(rng.normal(size=80)),
     )
-    plan = StudyPlan(people=PEOPLE, stopping=Ending(estimator="ppi"))
+    plan = StudyPlan(annotators=ANNOTATORS, stopping=Ending(estimator="ppi"))
     place = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
     with closing(Service.open(place, threaded=False, durable=False)) as service:
         answer(service, first)
@@ -70,7 +70,7 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
 
 
 def test_what_is_added_is_asked_and_what_was_answered_stays(tmp_path: Path) -> None:
-    place = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(people=PEOPLE))
+    place = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(annotators=ANNOTATORS))
     with closing(Service.open(place, threaded=False, durable=False)) as service:
         answer(service, first, most=8)
         before = service.snapshot().result()

@@ -36,14 +36,14 @@ FATES = ("finished", "unfinished", "stopped", "excluded")
 def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of three systems with second ratings, known questions and careless annotators."""
     path, time = tmp_path_factory.mktemp(request.param) / "study.db", [0.0]
-    plan = plan_of(stopping={"looks": (10, 20, 40)}, people={"overlap": 0.2, "most": 14})
+    plan = plan_of(stopping={"looks": (10, 20, 40)}, annotators={"overlap": 0.2, "most": 14})
     studies.study(path, plan=plan, systems=3, items=60)
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
         closing(Answering(path)) as behind,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
-        people = Crowd(
+        annotators = Crowd(
             systems=behind.systems(),
             items=behind.items(),
             aspects=("",),
@@ -55,7 +55,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if request.param == "unfinished":
             token = begun(service)
             service.act(token, Skip(assignment=asked(service, token).assignment, reason="other")).result()
-        Drive(service, people, behind, plan, time).run(12 if request.param != "unfinished" else 5)
+        Drive(service, annotators, behind, plan, time).run(12 if request.param != "unfinished" else 5)
         if request.param == "stopped":
             service.control("stop").result()
         if request.param == "excluded":
@@ -78,7 +78,7 @@ def number(notes: tuple[Note, ...], rule: str) -> int:
 def test_every_answer_is_counted_once(study: Path) -> None:
     """Answers of the status are those that compare systems, second ratings, and those that notes count as left out."""
     read, row = cu.read(study), cu.annotate.status(study).study.row(0, named=True)
-    left = sum(number(read.notes, rule) for rule in ("excluded-people", "incomplete-looks"))
+    left = sum(number(read.notes, rule) for rule in ("excluded-annotators", "incomplete-looks"))
     assert row["answers"] == read.preferences.frame.height + read.second.frame.height + left
 
 
@@ -125,7 +125,9 @@ def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Pa
     """Nobody else is left out, and a margin of human ratings alone is wins less losses."""
     status, read = cu.annotate.status(study), cu.read(study)
     pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")
-    excluded = sum(int(re.findall(r"\d+", note.message)[0]) for note in status.notes if note.rule == "excluded-people")
+    excluded = sum(
+        int(re.findall(r"\d+", note.message)[0]) for note in status.notes if note.rule == "excluded-annotators"
+    )
     stopped = status.study["state"][0] == "stopped"
     assert stopped or (pairs["n"] - pairs["battles"]).sum() == excluded
     if not excluded and not stopped:
@@ -141,7 +143,7 @@ def test_the_owner_sees_the_agreement_and_what_may_still_be_done(study: Path, se
     over = now.state in ("finished", "stopped")
     assert ("Stop the study" in page) is not over
     assert ("Create links" in page) is not over
-    agreed, doubled = (sum(getattr(one, name) for one in now.people) for name in ("agreed", "doubled"))
+    agreed, doubled = (sum(getattr(one, name) for one in now.annotators) for name in ("agreed", "doubled"))
     assert f"<dd>{100 * agreed / doubled:.0f} %<small>of second ratings" in page
     assert "/admin/study/report.html" in page
     assert len(re.findall('class="problem"', page)) == len(now.notes)

@@ -34,7 +34,7 @@ OWN = {"Origin": URL}
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    plan = plan_of(money={"price": 0.15}, people={"cap": 1.0}, stopping={"budget": 80})
+    plan = plan_of(money={"price": 0.15}, annotators={"cap": 1.0}, stopping={"budget": 80})
     path = study(tmp_path / "study.db", systems=3, plan=plan)
     with closing(Service.open(path, durable=False)) as made:
         yield made
@@ -67,7 +67,7 @@ def post(client: TestClient, path: str, headers: dict[str, str] = OWN, **fields:
     return client.post(path, data=fields or {"sent": "1"}, headers=headers)
 
 
-PAGES = ["/admin", "/admin/hotel", "/admin/hotel/questions", "/admin/hotel/people/w001", "/admin/hotel/codes.csv"]
+PAGES = ["/admin", "/admin/hotel", "/admin/hotel/questions", "/admin/hotel/annotators/w001", "/admin/hotel/codes.csv"]
 FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
 ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
 
@@ -80,7 +80,7 @@ def test_nobody_looks_or_acts_without_a_key(client: TestClient, service: Service
         assert "serve" in reply.text
         assert "hotel" not in reply.text
     for act in ACTS:
-        assert post(client, f"/admin/hotel/{act}", people="1", worker="w001").status_code == 403, act
+        assert post(client, f"/admin/hotel/{act}", annotators="1", worker="w001").status_code == 403, act
     assert state_of(service) == before
 
 
@@ -157,7 +157,7 @@ def test_forms_of_other_pages_do_nothing(owner: TestClient, service: Service) ->
     before = state_of(service)
     for which, headers in FOREIGN.items():
         for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
-            assert post(owner, path, headers, people="1", worker="w001").status_code == 403, (which, path)
+            assert post(owner, path, headers, annotators="1", worker="w001").status_code == 403, (which, path)
     assert state_of(service) == before
 
 
@@ -196,7 +196,7 @@ def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> N
 
 
 def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
-    plan = plan_of(people={"cap": 1.0, "overlap": 0.0}, stopping={"looks": (6,), "stop": "decided"})
+    plan = plan_of(annotators={"cap": 1.0, "overlap": 0.0}, stopping={"looks": (6,), "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, known={})
     with closing(Service.open(path, durable=False)) as service:
         token = person_of(service, 2)
@@ -233,29 +233,29 @@ def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
     assert "So far" not in owner.get("/admin/hotel").text
 
 
-def test_people_are_excluded_and_come_back(owner: TestClient, service: Service) -> None:
+def test_annotator_are_excluded_and_come_back(owner: TestClient, service: Service) -> None:
     person_of(service, 3)
     fields = {"worker": "w001", "reason": "fell asleep"}
     page = owner.post("/admin/hotel/exclude", data=fields, headers=OWN)
     assert "Excluded" in page.text
-    assert service.snapshot().result().people[0].standing == "excluded"
-    assert "Restore" in owner.get("/admin/hotel/people/w001").text
+    assert service.snapshot().result().annotators[0].standing == "excluded"
+    assert "Restore" in owner.get("/admin/hotel/annotators/w001").text
     owner.post("/admin/hotel/restore", data=fields, headers=OWN)
-    assert service.snapshot().result().people[0].standing != "excluded"
+    assert service.snapshot().result().annotators[0].standing != "excluded"
 
 
 def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> None:
     before = state_of(service)
     for act, fields in {
         "exclude": {"worker": "w999"},
-        "invite": {"people": "0"},
+        "invite": {"annotators": "0"},
         "replan": {"price": "-1", "most": "10", "budget": ""},
     }.items():
         reply = owner.post(f"/admin/hotel/{act}", data=fields, headers=OWN)
         assert reply.status_code == 409, act
         assert 'role="alert"' in reply.text
-    for people in ("", "x", "501", "1e3", "-1", "9" * 400, "²"):
-        assert owner.post("/admin/hotel/invite", data={"people": people}, headers=OWN).status_code == 409
+    for annotators in ("", "x", "501", "1e3", "-1", "9" * 400, "²"):
+        assert owner.post("/admin/hotel/invite", data={"annotators": annotators}, headers=OWN).status_code == 409
     assert post(owner, "/admin/hotel/explode").status_code == 404
     assert post(owner, "/admin/none/pause").status_code == 404
     assert state_of(service) == before
@@ -293,7 +293,7 @@ def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, s
 
 
 def test_invitations_work(owner: TestClient, service: Service) -> None:
-    page = owner.post("/admin/hotel/invite", data={"people": "3"}, headers=OWN).text
+    page = owner.post("/admin/hotel/invite", data={"annotators": "3"}, headers=OWN).text
     links = re.findall(rf"(w\d+) ({URL}/s/[\w-]+)", page)
     assert len({label for label, _ in links}) == len({link for _, link in links}) == 3
     assert all(owner.get(link).status_code == 200 for _, link in links)
@@ -303,7 +303,7 @@ def test_invitations_work(owner: TestClient, service: Service) -> None:
 def test_price_and_limits(owner: TestClient, service: Service) -> None:
     fields = {"price": "0.25", "most": "40", "budget": "90"}
     assert owner.post("/admin/hotel/replan", data=fields, headers=OWN).status_code == 200
-    assert (service.plan.money.price, service.plan.people.most, service.plan.stopping.budget) == (0.25, 40, 90)
+    assert (service.plan.money.price, service.plan.annotators.most, service.plan.stopping.budget) == (0.25, 40, 90)
 
 
 def test_stopped_with_a_reason(owner: TestClient, service: Service) -> None:
@@ -317,10 +317,10 @@ def test_stopped_with_a_reason(owner: TestClient, service: Service) -> None:
 
 def test_a_persons_answers_name_no_system(owner: TestClient, service: Service) -> None:
     person_of(service, 9)
-    page = owner.get("/admin/hotel/people/w001").text
+    page = owner.get("/admin/hotel/annotators/w001").text
     assert sum(map(page.count, ("shown</td>", "equal</td>", ", correct", ", incorrect"))) >= 9
     assert not re.search(r"\bs\d\b", page)
-    assert owner.get("/admin/hotel/people/w002").status_code == 404
+    assert owner.get("/admin/hotel/annotators/w002").status_code == 404
 
 
 def test_a_copy_is_the_study(owner: TestClient, service: Service, tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_troubled_questions_and_comments(owner: TestClient, service: Service) ->
 
 def test_ids_of_workers(owner: TestClient, service: Service) -> None:
     service.join(external_id="anna", params={}, address="192.0.2.1").result()
-    assert "anna" in owner.get("/admin/hotel/people/w001").text
+    assert "anna" in owner.get("/admin/hotel/annotators/w001").text
     rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
     assert [row["external_id"] for row in rows] == ["anna"]
 
@@ -359,15 +359,15 @@ def test_a_study_of_ratings(tmp_path: Path) -> None:
             answer(service, person_of_ratings, value)
         client = TestClient(app({"hotel": service}, public_url=URL, secret="s", owner_key="the-key"))
         client.get("/admin?key=the-key")
-        for page in ("/admin/hotel", "/admin/hotel/people/w001", "/admin/hotel/questions"):
+        for page in ("/admin/hotel", "/admin/hotel/annotators/w001", "/admin/hotel/questions"):
             assert client.get(page).status_code == 200
         shown = client.get("/admin/hotel").text
         for word in ("Looks", "Ruling", "running numbers", "Better, equal", "First shown", "Pair<"):
             assert word not in shown, word
         reply = client.post("/admin/hotel/peek", data={"a": ""}, headers=OWN)
         assert (reply.status_code, service.snapshot().result().peeked) == (409, 0)
-        assert "First shown" not in client.get("/admin/hotel/people/w001").text
-        assert "5.00" in client.get("/admin/hotel/people/w001").text
+        assert "First shown" not in client.get("/admin/hotel/annotators/w001").text
+        assert "5.00" in client.get("/admin/hotel/annotators/w001").text
 
 
 def test_a_study_as_files(owner: TestClient, service: Service) -> None:
@@ -382,7 +382,7 @@ def test_a_study_as_files(owner: TestClient, service: Service) -> None:
     assert len(lines) - 1 == service.snapshot().result().answers
 
 
-def test_every_page_of_a_study_without_people(owner: TestClient) -> None:
+def test_every_page_of_a_study_without_annotators(owner: TestClient) -> None:
     for page in PAGES[:3]:
         assert owner.get(page).status_code == 200
     assert "No annotators yet" in owner.get("/admin/hotel").text

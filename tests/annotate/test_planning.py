@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from custodes.annotate.new_study import notes_on
 from custodes.annotate.plan import (
     KEYS,
+    AnnotatorPlan,
     Ending,
     Money,
-    People,
     Question,
     StudyPlan,
     StudyTexts,
@@ -43,7 +43,7 @@ def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
         texts=StudyTexts(
             instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"
         ),
-        people=People(
+        annotators=AnnotatorPlan(
             recruit="open",
             worker_id="PID",
             return_url="https://example.org/?c={code}",
@@ -74,28 +74,28 @@ def test_any_text_survives_the_file(text: str) -> None:
     ("said", "message"),
     [
         (
-            "[people]\nbatc = 3",
+            "[annotators]\nbatc = 3",
             (
-                "[people] has the unknown key batc (did you mean 'batch'?); keys: recruit, worker_id, "
+                "[annotators] has the unknown key batc (did you mean 'batch'?); keys: recruit, worker_id, "
                 "return_url, batch, batches, cap, per_item, overlap,"
             ),
         ),
         (
             "batch = 3",
             (
-                "study.toml: unknown key batch here; it belongs to [people]; keys: name, seed, and "
-                "sections question, texts, people, money, stopping"
+                "study.toml: unknown key batch here; it belongs to [annotators]; keys: name, seed, and "
+                "sections question, texts, annotators, money, stopping"
             ),
         ),
         (
             "[stoping]\nlooks = [1]",
             (
                 "study.toml: unknown key stoping (did you mean 'stopping'?); keys: name, seed, and "
-                "sections question, texts, people, money, stopping"
+                "sections question, texts, annotators, money, stopping"
             ),
         ),
-        ("people = 3", "study.toml: people = 3 is not a section; write [people]"),
-        ('[people]\nbatch = "x"', "[people] batch: expected a whole number, got text in quotes"),
+        ("annotators = 3", "study.toml: annotators = 3 is not a section; write [annotators]"),
+        ('[annotators]\nbatch = "x"', "[annotators] batch: expected a whole number, got text in quotes"),
         (
             '[question]\nmode = "rat"',
             "[question] mode = 'rat' is not allowed; allowed: compare, rate (did you mean 'rate'?)",
@@ -115,7 +115,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         ('[question]\nmode = "rate"\n[stopping]\nfamily = true', "[stopping] family=True has no effect"),
         (
-            "[people]\nper_item = 3\n[stopping]\nbudget = 2",
+            "[annotators]\nper_item = 3\n[stopping]\nbudget = 2",
             "study.toml: [stopping] budget=2 is below the 3 answers of one comparison (per_item); increase it",
         ),
         ('[question]\nmode = "rate"\nequal = false', "equal=False has no effect: mode is rate"),
@@ -127,22 +127,22 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
-        ("[people]\ncap = 0", "[people] cap=0: a number above 0"),
-        ("[people]\ngold_every = 1", "every question would have a known answer"),
+        ("[annotators]\ncap = 0", "[annotators] cap=0: a number above 0"),
+        ("[annotators]\ngold_every = 1", "every question would have a known answer"),
         (
-            "[people]\nattention = 15",
+            "[annotators]\nattention = 15",
             (
-                "study.toml: [people] attention=15: control questions fill the whole batch of 15; use "
+                "study.toml: [annotators] attention=15: control questions fill the whole batch of 15; use "
                 "fewer, or larger batches"
             ),
         ),
         (
-            "[people]\nqualification = 3\npassed = 4",
-            "study.toml: [people] passed=4 exceeds the 3 questions of the qualification; give fewer",
+            "[annotators]\nqualification = 3\npassed = 4",
+            "study.toml: [annotators] passed=4 exceeds the 3 questions of the qualification; give fewer",
         ),
         (
-            "[people]\nqualification = 3",
-            "study.toml: [people] qualification=3 has no effect without passed; give the number that must be correct",
+            "[annotators]\nqualification = 3",
+            "study.toml: [annotators] qualification=3 has no effect without passed; give the number",
         ),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
         ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
@@ -169,7 +169,9 @@ def test_what_cannot_be_is_refused_in_one_line(said: str, message: str, tmp_path
 def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
     wrong: Any = "three"
     for plan, message in {
-        StudyPlan(people=People(batch=wrong)): r"\[people\] batch: expected a whole number, got text in quotes",
+        StudyPlan(
+            annotators=AnnotatorPlan(batch=wrong)
+        ): r"\[annotators\] batch: expected a whole number, got text in quotes",
         StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
         StudyPlan(name="\ud800"): "no text that a file can hold",
     }.items():
@@ -188,10 +190,10 @@ def test_texts_stand_in_files_beside_the_plan(tmp_path: Path) -> None:
 
 
 def test_options_count_more_than_the_file() -> None:
-    plan = changed(StudyPlan(seed=5), {"people": {"batch": 10}, "": {"name": "n"}})
-    assert (plan.people.batch, plan.name, plan.seed) == (10, "n", 5)
+    plan = changed(StudyPlan(seed=5), {"annotators": {"batch": 10}, "": {"name": "n"}})
+    assert (plan.annotators.batch, plan.name, plan.seed) == (10, "n", 5)
     with pytest.raises(OptionError, match="batch"):
-        changed(plan, {"people": {"batch": 0}})
+        changed(plan, {"annotators": {"batch": 0}})
 
 
 def test_templates_are_filled_from_the_plan() -> None:
@@ -205,7 +207,7 @@ def test_templates_are_filled_from_the_plan() -> None:
     plan = StudyPlan(
         texts=StudyTexts(contact="a@b.example", instructions="adequacy"),
         money=Money(price=0.15),
-        people=People(batch=10),
+        annotators=AnnotatorPlan(batch=10),
     )
     made = completed(plan).texts
     assert "more **adequate**" in made.instructions
@@ -215,7 +217,7 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(
-        StudyPlan(texts=StudyTexts(language="de-CH"), people=People(recruit="open", worker_id="workerId"))
+        StudyPlan(texts=StudyTexts(language="de-CH"), annotators=AnnotatorPlan(recruit="open", worker_id="workerId"))
     ).texts
     assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
@@ -266,8 +268,10 @@ def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["co
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_consent_tells_of_questions_with_known_answers(language: str) -> None:
-    def consent(**people: int) -> str:
-        return completed(StudyPlan(texts=StudyTexts(language=language), people=People(**people))).texts.consent
+    def consent(**annotators: int) -> str:
+        return completed(
+            StudyPlan(texts=StudyTexts(language=language), annotators=AnnotatorPlan(**annotators))
+        ).texts.consent
 
     said = LANGUAGES[language]
     first = said.qualification.format(number=5, passed=4)

@@ -21,7 +21,7 @@ USUAL: dict[str, Any] = {
     "answers": 40,
     "refused": 0,
     "equal_share": 0.25,
-    "people": 20,
+    "annotators": 20,
 }
 
 
@@ -74,12 +74,12 @@ def test_who_is_right_is_rarely_blocked() -> None:
     """Design, section 4.6: P(blocked) .001 or less at .9 right; .98 at .33 right. 1,000 people, 30 known each."""
     rng = np.random.default_rng(1)
 
-    def blocked(p: float, people: int = 400) -> float:
+    def blocked(p: float, annotators: int = 400) -> float:
         hits = 0
-        for answers in rng.random((people, 30)) < p:
+        for answers in rng.random((annotators, 30)) < p:
             right = np.cumsum(answers)
             hits += any(stands(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
-        return hits / people
+        return hits / annotators
 
     assert blocked(0.9) <= 0.02
     assert blocked(1 / 3) >= 0.93
@@ -95,7 +95,7 @@ def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.2])
-def test_people_alike_are_not_called_fast(spread: float) -> None:
+def test_annotator_alike_are_not_called_fast(spread: float) -> None:
     """Log-normal times, 20 people of 40 answers, looked at after every answer: a flag in at most .05 of 100 studies."""
     rng = np.random.default_rng(4)
     flagged = 0

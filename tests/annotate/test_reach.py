@@ -50,7 +50,7 @@ def all_work(service: Service, tokens: list[str]) -> None:
 
 
 def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Path) -> None:
-    plan = plan_of(people={"recruit": "open", **UNKNOWN}, stopping=LOOKS)
+    plan = plan_of(annotators={"recruit": "open", **UNKNOWN}, stopping=LOOKS)
     path = study(tmp_path / "study.db", plan=plan, items=60)
     with at_once(path) as service:
         assert told(service) == {}
@@ -58,7 +58,7 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         all_work(service, tokens)
         assert told(service)["standstill"].startswith(
             "the 4 current annotators cannot complete the current interim analyses: 2 of 2 "
-            "remaining answers exceed the limits per annotator ([people] cap,"
+            "remaining answers exceed the limits per annotator ([annotators] cap,"
         )
         site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
         site.get("/admin?key=key")
@@ -70,17 +70,17 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
             assert (reply.status_code, state_of(service) == before) == (409, True), wrong
         fields = {"price": "0", "most": "9", "cap": "0.3"}
         assert site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL}).status_code == 200
-        assert service.plan.people.cap == 0.3
+        assert service.plan.annotators.cap == 0.3
         all_work(service, tokens)
         assert service.snapshot().result().pairs[0].n == 40
         notes = told(service)
-        assert list(notes) == ["few-people"]
-        assert notes["few-people"].endswith("so results describe only these 4 annotators")
+        assert list(notes) == ["few-annotators"]
+        assert notes["few-annotators"].endswith("so results describe only these 4 annotators")
         assert "these 4 annotators" in site.get("/admin/hotel").text
 
 
 def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
-    plan = plan_of(people=UNKNOWN, stopping=LOOKS)
+    plan = plan_of(annotators=UNKNOWN, stopping=LOOKS)
     with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         service.invite(1).result()
         tokens = [begun(service) for _ in range(3)]
@@ -96,10 +96,10 @@ def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
         assert service.snapshot().result().pairs[0].n == 40
 
 
-def test_few_people_are_told_before_they_answer(tmp_path: Path) -> None:
-    path = study(tmp_path / "study.db", plan=plan_of(people=UNKNOWN), items=60)
+def test_few_annotator_are_told_before_they_answer(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan_of(annotators=UNKNOWN), items=60)
     with at_once(path) as service:
-        for people, is_few in ((9, True), (1, False)):
-            service.invite(people).result()
+        for annotators, is_few in ((9, True), (1, False)):
+            service.invite(annotators).result()
             found = cu.annotate.check(path).problems
-            assert ("few-people" in found["rule"].to_list()) == is_few
+            assert ("few-annotators" in found["rule"].to_list()) == is_few

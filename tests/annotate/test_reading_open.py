@@ -13,7 +13,7 @@ import pytest
 
 import custodes as cu
 from custodes.annotate.export_study import export
-from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.data.reading import read
 from custodes.reporting.sections.annotators import looks_of
 from tests.annotate.studies import answer, at_once, begun, plan_of, study
@@ -28,7 +28,7 @@ def waiting(path: Path) -> int:
 
 
 def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
-    plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
+    plan = plan_of(annotators=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known={})
     with at_once(path) as service:
         token = begun(service)
@@ -40,7 +40,7 @@ def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
 
 
 def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
-    plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
+    plan = plan_of(annotators=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known={})
     with at_once(path) as service:
         token = begun(service)
@@ -66,7 +66,7 @@ def decides(signs: np.ndarray, bound: float = BOUND) -> bool:
 @pytest.mark.slow
 def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Path) -> None:
     # Two systems that do not differ. Without the mend the reader sees every answer: `all_answers`.
-    plan = plan_of(people=QUIET, stopping={"looks": [10, 20, 40], "stop": "decided", "gamma": 1e-9})
+    plan = plan_of(annotators=QUIET, stopping={"looks": [10, 20, 40], "stop": "decided", "gamma": 1e-9})
     rng, false = np.random.default_rng(0), {"looks": 0, "reader": 0, "all_answers": 0}
     for n in range(100):
         path = study(tmp_path / f"{n}.db", plan=plan, items=40, known={})
@@ -96,7 +96,9 @@ def test_what_the_metric_of_a_study_says_is_read(tmp_path: Path) -> None:
     scores = texts.select("item", "system").with_columns(
         rater=pl.lit("m"), kind=pl.lit("metric"), score=pl.Series(np.random.default_rng(0).normal(size=40))
     )
-    plan = StudyPlan(people=People(**QUIET), stopping=Ending(looks=(10, 20), stop="decided", estimator="ppi"))
+    plan = StudyPlan(
+        annotators=AnnotatorPlan(**QUIET), stopping=Ending(looks=(10, 20), stop="decided", estimator="ppi")
+    )
     path = cu.annotate.new(read(texts, scores), tmp_path / "study.db", plan=plan, metric="m")
     with at_once(path) as service:
         token = begun(service)

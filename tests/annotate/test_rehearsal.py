@@ -12,12 +12,12 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.demo import demo_texts
-from custodes.annotate.plan import Ending, Money, People, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Ending, Money, StudyPlan
 from custodes.errors import OptionError
 
 PLAN = StudyPlan(
     name="small",
-    people=People(batch=5, cap=1.0),
+    annotators=AnnotatorPlan(batch=5, cap=1.0),
     money=Money(price=0.2, fee=0.5),
     stopping=Ending(looks=(6, 12)),
 )
@@ -30,7 +30,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> None:
     before = hashlib.sha256(study.read_bytes()).hexdigest()
-    options = {"people": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 4}
+    options = {"annotators": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 4}
     made = cu.annotate.rehearse(study, **options)
     assert hashlib.sha256(study.read_bytes()).hexdigest() == before
     (row,) = made.outcomes.to_dicts()
@@ -47,7 +47,7 @@ def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> No
 
 
 def test_without_a_margin_every_decision_is_wrong(study: Path) -> None:
-    (row,) = cu.annotate.rehearse(study, margins=[0.0], repetitions=2, people=4).outcomes.to_dicts()
+    (row,) = cu.annotate.rehearse(study, margins=[0.0], repetitions=2, annotators=4).outcomes.to_dicts()
     assert row["right"] + row["wrong"] == pytest.approx(1)
     assert row["missed"] is None
 
@@ -56,9 +56,9 @@ def test_plans_are_compared_on_the_command_line(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "short.toml"
-    other.write_text("[people]\nbatch = 5\ncap = 1.0\n[stopping]\nlooks = [4]\n", encoding="utf-8")
+    other.write_text("[annotators]\nbatch = 5\ncap = 1.0\n[stopping]\nlooks = [4]\n", encoding="utf-8")
     line = ["annotate", "rehearse", str(study), "--plan", str(other), "--margins", "0.5", "--repetitions", "1"]
-    assert cli.run([*line, "--people", "1", "--leaving", "0", "--format", "json", "--no-timing"]) == 0
+    assert cli.run([*line, "--annotators", "1", "--leaving", "0", "--format", "json", "--no-timing"]) == 0
     made = json.loads(capsys.readouterr().out)
     long, short = made["outcomes"]
     assert (long["plan"], short["plan"]) == ("small", "short")
@@ -67,13 +67,13 @@ def test_plans_are_compared_on_the_command_line(
     assert "answer at random" in made["notes"][0]["message"]
 
 
-def test_people_without_work_are_told(tmp_path: Path) -> None:
+def test_annotator_without_work_are_told(tmp_path: Path) -> None:
     """Four people from anywhere may each give 2 of 10 answers: it stands still. With links of their own they finish."""
     found = {}
     for recruit in ("open", "links"):
-        plan = StudyPlan(name=recruit, people=People(recruit=recruit), stopping=Ending(looks=(10,)))
+        plan = StudyPlan(name=recruit, annotators=AnnotatorPlan(recruit=recruit), stopping=Ending(looks=(10,)))
         study = cu.annotate.new(demo_texts(items=12), tmp_path / f"{recruit}.db", plan=plan)
-        found[recruit] = cu.annotate.rehearse(study, people=4, margins=[0.0], leaving=0.0, repetitions=1)
+        found[recruit] = cu.annotate.rehearse(study, annotators=4, margins=[0.0], leaving=0.0, repetitions=1)
     assert found["open"].outcomes["idle"].to_list() == [4]
     (note,) = (note.message for note in found["open"].notes if note.rule == "standstill")
     assert note.startswith("1 of 1 rehearsals stopped with undecided pairs")
@@ -81,11 +81,11 @@ def test_people_without_work_are_told(tmp_path: Path) -> None:
     assert found["links"].outcomes["idle"].item() < 4
 
 
-def test_two_people_finish_whoever_is_slower(tmp_path: Path) -> None:
+def test_two_annotator_finish_whoever_is_slower(tmp_path: Path) -> None:
     """Who has done their half waits for the other's, also while that one has a known question: the next look needs
     both."""
     study = cu.annotate.new(demo_texts(items=40), tmp_path / "study.db")
-    made = cu.annotate.rehearse(study, people=2, margins=[0.0], leaving=0.0, careless=0.5, repetitions=4)
+    made = cu.annotate.rehearse(study, annotators=2, margins=[0.0], leaving=0.0, careless=0.5, repetitions=4)
     assert "standstill" not in {note.rule for note in made.notes}
 
 
@@ -93,7 +93,7 @@ def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
     question = msgspec.structs.replace(PLAN.question, mode="rate")
     plan = msgspec.structs.replace(PLAN, question=question, stopping=Ending())
     study = cu.annotate.new(demo_texts(items=6), tmp_path / "study.db", plan=plan)
-    made = cu.annotate.rehearse(study, margins=[0.5], repetitions=1, people=3)
+    made = cu.annotate.rehearse(study, margins=[0.5], repetitions=1, annotators=3)
     (row,) = made.outcomes.to_dicts()
     assert row["answers"] > 0
     assert row["right"] is None
@@ -102,7 +102,7 @@ def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"careless": 1.5}, {"careless": 0.6, "sided": 0.6}, {"margins": [1.0]}, {"reliability": 0.0}, {"people": 0}],
+    [{"careless": 1.5}, {"careless": 0.6, "sided": 0.6}, {"margins": [1.0]}, {"reliability": 0.0}, {"annotators": 0}],
     ids=str,
 )
 def test_what_cannot_be_is_refused(study: Path, options: dict[str, object]) -> None:

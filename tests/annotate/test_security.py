@@ -101,8 +101,8 @@ def test_an_answer_of_another_session_is_nobodys(service: Service) -> None:
     assert asked(service, yours) == ask
 
 
-def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as service:
+def test_a_hundred_annotator_of_one_address_are_five(tmp_path: Path) -> None:
+    with opened(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         seen = Counter(
             client.post("/j/study", data={"name": f"somebody {k}"}, follow_redirects=False).status_code
@@ -128,7 +128,7 @@ def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
     ],
 )
 def test_a_form_of_another_origin_makes_no_visit(headers: dict[str, str], tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as service:
+    with opened(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         assert client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False).status_code == 403
         assert rows(service, "session") == rows(service, "worker") == 0
@@ -138,7 +138,7 @@ def test_a_form_of_another_origin_makes_no_visit(headers: dict[str, str], tmp_pa
 
 
 def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as service:
+    with opened(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         for k in range(30):
             headers = dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded"), f"198.51.100.{k}")
@@ -183,7 +183,7 @@ def test_no_path_leads_to_a_file(service: Service, tmp_path: Path) -> None:
     (tmp_path / "link.png").symlink_to("/etc/passwd")
     client = visitor(service)
     client.get("/admin?key=the-key")
-    for folder in ("/m/", "/static/", "/", "/j/", "/admin/", "/admin/study/", "/admin/study/people/"):
+    for folder in ("/m/", "/static/", "/", "/j/", "/admin/", "/admin/study/", "/admin/study/annotators/"):
         for path in [*TRAVERSAL, "link.png", str(tmp_path / "link.png"), quote(str(service.path), safe="")]:
             reply = client.get(folder + path)
             assert reply.status_code in (400, 404, 405), folder + path
@@ -237,7 +237,7 @@ def test_words_are_values(service: Service) -> None:
         client.post(f"/s/{token}", data={"do": "skip", "assignment": "1", "reason": word})
         for act in ("exclude", "restore", "forget"):
             client.post(f"/admin/study/{act}", data={"worker": word, "reason": word}, headers={"Origin": URL})
-        assert client.get(f"/admin/study/people/{quote(word, safe='')}").status_code in (400, 404)
+        assert client.get(f"/admin/study/annotators/{quote(word, safe='')}").status_code in (400, 404)
         assert client.get(f"/s/{quote(word, safe='')}").status_code in (404, 429)
     assert {name: rows(service, name) for name in tables} == tables
     assert client.get("/admin/study/questions").status_code == 200

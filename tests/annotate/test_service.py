@@ -53,7 +53,7 @@ LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
 
 def opened(tmp_path: Path, hands: Hands | None = None, plan: StudyPlan | None = None, **how: object) -> Service:
     """A study that nothing but real questions belong to."""
-    plan = plan or plan_of(people=FREE, stopping=LONG)
+    plan = plan or plan_of(annotators=FREE, stopping=LONG)
     return at_once(study(tmp_path / "study.db", plan=plan, **how), hands)  # type: ignore[arg-type]
 
 
@@ -63,7 +63,7 @@ def rows(service: Service, query: str) -> list[tuple[object, ...]]:
 
 
 def test_a_visit(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "batch": 3, "batches": 2}, stopping=LONG, texts={"consent": "You agree."})
+    plan = plan_of(annotators={**FREE, "batch": 3, "batches": 2}, stopping=LONG, texts={"consent": "You agree."})
     with opened(tmp_path, plan=plan) as service:
         ((label, token),) = service.invite(1).result()
         assert label == "w001"
@@ -97,7 +97,7 @@ def test_a_visit(tmp_path: Path) -> None:
 
 
 def test_a_study_that_is_over(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
+    plan = plan_of(annotators={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
     with opened(tmp_path, plan=plan) as service:
         first, second = begun(service), begun(service)
         for _ in range(3):
@@ -114,7 +114,7 @@ def test_a_study_that_is_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("recruit", "is_later"), [("links", True), ("open", False)])
 def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: str, is_later: bool) -> None:
-    plan = plan_of(people={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
+    plan = plan_of(annotators={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
     with opened(tmp_path, plan=plan) as service:
         token = begun(service)
         service.invite(2).result()
@@ -125,7 +125,7 @@ def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: s
 
 
 def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(people=FREE, stopping={"looks": (6,), "stop": "decided"})) as service:
+    with opened(tmp_path, plan=plan_of(annotators=FREE, stopping={"looks": (6,), "stop": "decided"})) as service:
         assert service.snapshot().result().state == "open"
         token = begun(service)
         service.invite(2).result()
@@ -134,29 +134,29 @@ def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
         assert isinstance(end, Done)
         assert not end.later
         now = service.snapshot().result()
-        assert (now.state, [own.began for own in now.people]) == ("finished", [True, False, False])
+        assert (now.state, [own.began for own in now.annotators]) == ("finished", [True, False, False])
         with closing(study_file.connect(service.path, durable=False)) as base, base:
             add_systems(base, ["s2"], seed=0)
     with at_once(service.path) as service:
         assert service.snapshot().result().state == "open"
 
 
-def test_people_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
+def test_annotator_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
     """The clock of the server runs for a minute an answer, pages are seen for 5 s of it: nobody is fast."""
     hands = Hands()
     with opened(
-        tmp_path, hands, plan=plan_of(people={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})
+        tmp_path, hands, plan=plan_of(annotators={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})
     ) as service:
-        people = [begun(service) for _ in range(3)]
+        annotators = [begun(service) for _ in range(3)]
         for _ in range(16):
-            for token, seconds in zip(people, (5.0, 5.0, None), strict=True):
+            for token, seconds in zip(annotators, (5.0, 5.0, None), strict=True):
                 hands.wait(60)
                 answer(service, token, seconds=seconds)
-        assert not any("fast" in own.flags for own in service.snapshot().result().people)
+        assert not any("fast" in own.flags for own in service.snapshot().result().annotators)
 
 
 def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(people={**FREE, "batch": 2}, stopping=LONG)) as service:
+    with opened(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2}, stopping=LONG)) as service:
         token = begun(service)
         assert isinstance(service.act(token, Stop()).result(), Ask)  # in the middle of a batch nothing is finished
         answer(service, token)
@@ -166,7 +166,7 @@ def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
         assert (end.why, end.answers) == ("finished", 2)
         assert end.code
         assert service.act(token, Begin()).result() == service.act(token, Stop()).result() == end
-        (person,) = service.snapshot().result().people
+        (person,) = service.snapshot().result().annotators
         assert person.code == end.code
         service.control("stop").result()
         assert service.view(token).result() == end  # one code
@@ -206,7 +206,7 @@ def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
         assert end.why == ("erased" if how == "forgotten" else "left")
         if how == "declined":  # who leaves after work is paid
             assert end.answers == 1
-            assert service.snapshot().result().people[0].code == end.code is not None
+            assert service.snapshot().result().annotators[0].code == end.code is not None
 
 
 def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) ->
 
 
 def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
-    plan = plan_of(people=FREE, stopping=LONG, question={"aspects": ("fluent", "true"), "both_bad": True})
+    plan = plan_of(annotators=FREE, stopping=LONG, question={"aspects": ("fluent", "true"), "both_bad": True})
     with opened(tmp_path, plan=plan) as service:
         token = begun(service)
         for _ in range(10):
@@ -244,7 +244,7 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
 
 
 def test_without_a_tie_there_is_none(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(people=FREE, question={"equal": False})) as service:
+    with opened(tmp_path, plan=plan_of(annotators=FREE, question={"equal": False})) as service:
         token = begun(service)
         with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
             answer(service, token, 0)
@@ -282,7 +282,7 @@ def test_an_answer_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_completed_look_stays(tmp_path: Path) -> None:
-    plan = plan_of(people=FREE, stopping={"looks": (3, 40), "stop": "decided", "boundary": 9.0})
+    plan = plan_of(annotators=FREE, stopping={"looks": (3, 40), "stop": "decided", "boundary": 9.0})
     with opened(tmp_path, plan=plan) as service:
         token = begun(service)
         for _ in range(2):
@@ -342,7 +342,9 @@ def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: 
     """Somebody keeps the last question of a look, page open: the other is let go after a lease, or after the longest
     one (with a link, an hour) where another look may follow; and is asked again when there is something."""
     hands = Hands()
-    plan = plan_of(people={**FREE, "recruit": recruit}, stopping={"looks": looks, "stop": "decided", "boundary": 9.0})
+    plan = plan_of(
+        annotators={**FREE, "recruit": recruit}, stopping={"looks": looks, "stop": "decided", "boundary": 9.0}
+    )
     with opened(tmp_path, hands, plan=plan) as service:
         slow, idle = begun(service), begun(service)
         kept = asked(service, slow)
@@ -369,13 +371,13 @@ def refuse(service: Service, token: str) -> None:
 
 
 def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
+    plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
     with opened(tmp_path, plan=plan, items=20) as service:
         kept = service._log.state.assignments.asking.state_bytes()
         for _ in range(2):
             refuse(service, begun(service))
         now = service.snapshot().result()
-        assert (now.people[0].standing, now.people[0].flags) == ("watch", ("refuses",))
+        assert (now.annotators[0].standing, now.annotators[0].flags) == ("watch", ("refuses",))
         assert now.pairs[0].impossible > 4
         for label in ("w001", "w002"):
             service.exclude(label, "cannot judge anything").result()
@@ -397,7 +399,7 @@ def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) 
 
 
 def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "batches": 9}, stopping={**LONG, "looks": (4, 8)})
+    plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (4, 8)})
     with opened(tmp_path, plan=plan, items=4) as service:
         for _ in range(3):
             refuse(service, begun(service))
@@ -418,16 +420,16 @@ def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> 
 
 
 def test_refusals_count_in_what_one_person_may_have_of_a_pair(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "cap": 0.25, "batches": 9, "recruit": "open"}, stopping=LONG)
+    plan = plan_of(annotators={**FREE, "cap": 0.25, "batches": 9, "recruit": "open"}, stopping=LONG)
     with opened(tmp_path, plan=plan) as service:
         token = begun(service)
         refuse(service, token)
-        assert service.snapshot().result().people[0].refused == 5  # a quarter of 20
+        assert service.snapshot().result().annotators[0].refused == 5  # a quarter of 20
 
 
 def test_leases(tmp_path: Path) -> None:
     hands = Hands()
-    plan = plan_of(people=FREE, stopping={"looks": (2,), "stop": "decided"})
+    plan = plan_of(annotators=FREE, stopping={"looks": (2,), "stop": "decided"})
     with opened(tmp_path, hands, plan=plan) as service:
         slow, quick, idle = (begun(service) for _ in range(3))
         assert isinstance(service.view(idle).result(), Wait)
@@ -483,7 +485,7 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         answer(service, other)  # its own, then the one that is free again
         answer(service, other)
         state = service.snapshot().result()
-        assert state.people[0].standing == "excluded"
+        assert state.annotators[0].standing == "excluded"
         assert state.pairs[0].answered == 2
         service.restore("w001").result()
         assert sorted(rows(service, "SELECT rater, role FROM battles")) == [
@@ -524,7 +526,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
 
 def test_who_may_come(tmp_path: Path) -> None:
     hands = Hands()
-    plan = plan_of(people={**FREE, "most": 9, "batch": 2, "batches": 2}, stopping=LONG)
+    plan = plan_of(annotators={**FREE, "most": 9, "batch": 2, "batches": 2}, stopping=LONG)
     with opened(tmp_path, hands, plan=plan) as service:
 
         def join(who: str, address: str = "10.0.0.1", **params: str) -> str | None:
@@ -538,7 +540,7 @@ def test_who_may_come(tmp_path: Path) -> None:
         assert again is not None
         assert again != first
         assert asked(service, again) == ask == asked(service, first)  # the same visit, by either link
-        assert len(service.snapshot().result().people) == 1
+        assert len(service.snapshot().result().annotators) == 1
         for _ in range(2):
             answer(service, first)
         other = join("ann", visit="2")  # the next batch is a visit of its own
@@ -575,7 +577,7 @@ def params_of(service: Service) -> Mapping[str, str]:
 
 
 def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(people={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
+    with opened(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
 
         def join(**params: str) -> str:
             token = service.join(external_id="A1", params=params, address="").result()
@@ -616,11 +618,11 @@ def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float
         hands.wait(30)
         answer(service, token, seconds=claimed)
         assert rows(service, "SELECT visible_seconds, server_seconds FROM judgment") == [(kept, 30.0)]
-        assert service.snapshot().result().people[0].seconds == kept
+        assert service.snapshot().result().annotators[0].seconds == kept
 
 
 def test_qualification(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "qualification": 3, "passed": 2, "batch": 5}, stopping=LONG)
+    plan = plan_of(annotators={**FREE, "qualification": 3, "passed": 2, "batch": 5}, stopping=LONG)
     with opened(tmp_path, plan=plan, known={"qualification": 4, "example": 2}) as service:
         examples = service.view(service.invite(1).result()[0][1]).result()
         assert isinstance(examples, Instructions)
@@ -644,7 +646,7 @@ def test_qualification(tmp_path: Path) -> None:
 
 
 def test_known_answers_block(tmp_path: Path) -> None:
-    plan = plan_of(people={"cap": 1.0, "gold_every": 2, "attention": 0, "overlap": 0.0}, stopping=LONG)
+    plan = plan_of(annotators={"cap": 1.0, "gold_every": 2, "attention": 0, "overlap": 0.0}, stopping=LONG)
     with opened(tmp_path, plan=plan, systems=4, known={"gold": 12}) as service:
         token = begun(service)
         for _ in range(60):
@@ -658,7 +660,7 @@ def test_known_answers_block(tmp_path: Path) -> None:
             answer(service, token, wrong)
         assert isinstance(view, Done)
         assert view.why == "blocked"
-        (person,) = service.snapshot().result().people
+        (person,) = service.snapshot().result().annotators
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(service, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
@@ -670,13 +672,13 @@ def test_known_answers_block(tmp_path: Path) -> None:
                 answer(service, token)
             else:
                 service.act(token, Skip(assignment=view.assignment, reason="language")).result()
-        (after,) = service.snapshot().result().people
+        (after,) = service.snapshot().result().annotators
         assert (after.standing, after.gold_asked) == ("watch", person.gold_asked)
         assert after.refused > 0
 
 
 def test_somebody_is_forgotten(tmp_path: Path) -> None:
-    plan = plan_of(people=FREE, stopping=LONG, texts={"consent": "You agree."})
+    plan = plan_of(annotators=FREE, stopping=LONG, texts={"consent": "You agree."})
     with opened(tmp_path, plan=plan) as service:
         params = {"PROLIFIC_PID": "secret-ann"}
         token = service.join(external_id="secret-ann", params=params, address="").result()
@@ -703,7 +705,7 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_what_may_change(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(people=FREE, stopping={**LONG, "budget": 4})) as service:
+    with opened(tmp_path, plan=plan_of(annotators=FREE, stopping={**LONG, "budget": 4})) as service:
         token = begun(service)
         for _ in range(4):
             view = answer(service, token)
@@ -720,7 +722,7 @@ def test_what_may_change(tmp_path: Path) -> None:
         for other, told in (
             (plan, r"budget=4: it can only be increased \(now 8\)"),
             (msgspec.structs.replace(richer, seed=9), "seed: cannot be changed"),
-            (plan_of(stopping=LONG, people=FREE, question={"text": "Which?"}), "question"),
+            (plan_of(stopping=LONG, annotators=FREE, question={"text": "Which?"}), "question"),
         ):
             with pytest.raises(OptionError, match=told):
                 service.replan(other).result()
@@ -732,11 +734,11 @@ def test_what_may_change(tmp_path: Path) -> None:
 
 def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
     """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
-    plan = plan_of(people={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 300)})
+    plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 300)})
     with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=300, known={})) as service:
-        people, answers = [begun(service) for _ in range(12)], 1200
+        annotators, answers = [begun(service) for _ in range(12)], 1200
         for k in range(answers):
-            answer(service, people[k % 12], k % 3 - 1)
+            answer(service, annotators[k % 12], k % 3 - 1)
         state = state_of(service)
         service._log.read()
         tracemalloc.start()
@@ -748,7 +750,9 @@ def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> Non
 
 
 def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0})
+    plan = plan_of(
+        annotators={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0}
+    )
     with opened(tmp_path, plan=plan, items=8) as service:
         token = begun(service)
         service.invite(2).result()
@@ -772,7 +776,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
 
 def test_items_that_come_later_have_their_documents(tmp_path: Path) -> None:
     """A look on them has the interval of one that knows their documents from the start."""
-    plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
+    plan = plan_of(annotators={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
     with opened(tmp_path, plan=plan, items=8) as service:
         token = begun(service)
         while isinstance(service.view(token).result(), Ask):

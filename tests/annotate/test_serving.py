@@ -60,7 +60,7 @@ def line(process: subprocess.Popen[str], pattern: str) -> str:
 
 def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -> None:
     links = tmp_path / "links.csv"
-    assert cli.run(["annotate", "invite", str(study), "--people", "1", "-o", str(links)]) == 0
+    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(links)]) == 0
     assert links.stat().st_mode & 0o077 == 0, "links are keys"
     token = links.read_text(encoding="utf-8").split("/s/")[1].strip()
     copies = tmp_path / "copies"
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
 
 def links_of(study: Path, place: Path, *more: str) -> list[str]:
     """Where links of one more person begin."""
-    assert cli.run(["annotate", "invite", str(study), "--people", "1", "-o", str(place), *more]) == 0
+    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(place), *more]) == 0
     return re.findall(r"(http\S+)/s/", place.read_text(encoding="utf-8"))
 
 

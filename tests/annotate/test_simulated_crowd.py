@@ -30,7 +30,7 @@ def said(own: Crowd, person: int, shown: tuple[str, str], n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.2, 0.5])
-def test_careful_people_prefer_by_the_margin_in_both_orders(margin: float) -> None:
+def test_careful_annotator_prefer_by_the_margin_in_both_orders(margin: float) -> None:
     own = crowd(margin, careless=0.0, sided=0.0)
     person = own.arrive()
     ab, ba = (said(own, person, shown, 3000) for shown in (("A", "B"), ("B", "A")))

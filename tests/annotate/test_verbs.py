@@ -37,12 +37,12 @@ def plan_in(path: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("here")
 def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> None:
-    Path("study.toml").write_text("[people]\nbatch = 7\ncap = 0.3\n", encoding="utf-8")
+    Path("study.toml").write_text("[annotators]\nbatch = 7\ncap = 0.3\n", encoding="utf-8")
     Path("how.md").write_text("Read both.", encoding="utf-8")
     line = "annotate new texts.csv -o own.db --plan study.toml --batch 9 --looks 2,4 --boundary 2.5 --equal false"
     assert cli.run([*line.split(), "--aspects", "fit, style", "--instructions", "@how.md", "--budget", "12"]) == 0
     made = plan_in("own.db")
-    assert (made["people"]["batch"], made["people"]["cap"], made["people"]["overlap"]) == (9, 0.3, 0.12)
+    assert (made["annotators"]["batch"], made["annotators"]["cap"], made["annotators"]["overlap"]) == (9, 0.3, 0.12)
     assert (made["stopping"]["looks"], made["stopping"]["boundary"], made["stopping"]["budget"]) == ([2, 4], 2.5, 12)
     assert (made["question"]["aspects"], made["question"]["equal"]) == (["fit", "style"], False)
     assert made["texts"]["instructions"] == "Read both."
@@ -83,20 +83,23 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("new texts.csv -o x.db --instructions @nothing.md", "cannot be read"),
         ("check bad.db", "not a study"),
         ("status nothing.db", "no such file"),
-        ("invite study.db --people 0", "at least 1"),
-        ("invite study.db --people 1 -o texts.csv", "may hold links"),
+        ("invite study.db --annotators 0", "at least 1"),
+        ("invite study.db --annotators 1 -o texts.csv", "may hold links"),
         (
-            "invite study.db --people 1 --url javascript:alert(1)",
+            "invite study.db --annotators 1 --url javascript:alert(1)",
             "--url 'javascript:alert(1)' is not allowed; give scheme and host only, such as https://ask.example.org",
         ),
         (
-            "invite study.db --people 1 --url https://a.example/s?x=1",
+            "invite study.db --annotators 1 --url https://a.example/s?x=1",
             "give scheme and host only, such as https://ask.example.org",
         ),
-        ("invite study.db --people 1 --url https://[a", "give scheme and host only, such as https://ask.example.org"),
+        (
+            "invite study.db --annotators 1 --url https://[a",
+            "give scheme and host only, such as https://ask.example.org",
+        ),
         ("exclude study.db w009 --why x", "no annotator 'w009'"),
         ("forget study.db w009", "no annotator 'w009'"),
-        ("reconcile study.db codes.csv", "no column of people"),
+        ("reconcile study.db codes.csv", "no column of annotators"),
         ("rehearse study.db --margins x", "a comma list of numbers"),
         ("backup study.db -o study.db", "it is the input"),
         ("export study.db -o .", "custodes: cannot write .: it contains other files than an export; name a new folder"),
@@ -118,7 +121,8 @@ def test_what_is_wrong_is_one_line_and_nothing_is_left(
 @pytest.mark.usefixtures("here")
 def test_a_person_is_invited_excluded_and_forgotten() -> None:
     assert (
-        cli.run(["annotate", "invite", "study.db", "--people", "2", "-o", "l.csv", "--url", "https://a.example"]) == 0
+        cli.run(["annotate", "invite", "study.db", "--annotators", "2", "-o", "l.csv", "--url", "https://a.example"])
+        == 0
     )
     with Path("l.csv").open(encoding="utf-8") as file:
         links = list(csv.DictReader(file))
@@ -126,8 +130,8 @@ def test_a_person_is_invited_excluded_and_forgotten() -> None:
     assert all(row["link"].startswith("https://a.example/s/") for row in links)
     assert len({row["link"] for row in links}) == 2
     assert cli.run(["annotate", "exclude", "study.db", "w002", "--why", "known comparisons"]) == 0
-    people = cu.annotate.status("study.db").persons
-    assert dict(people.select("worker", "standing").iter_rows()) == {"w001": "ok", "w002": "excluded"}
+    annotators = cu.annotate.status("study.db").persons
+    assert dict(annotators.select("worker", "standing").iter_rows()) == {"w001": "ok", "w002": "excluded"}
     assert cli.run(["annotate", "forget", "study.db", "w001"]) == 0
 
 

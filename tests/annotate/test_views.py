@@ -13,7 +13,7 @@ from custodes.annotate.views import Skip, Undo
 from tests.annotate.studies import Hands, asked, at_once, begun, plan_of, rightly, said, study
 
 PLAN = plan_of(
-    people={"cap": 1.0, "gold_every": 8, "attention": 1, "overlap": 0.5, "batch": 16},
+    annotators={"cap": 1.0, "gold_every": 8, "attention": 1, "overlap": 0.5, "batch": 16},
     stopping={"looks": (8, 40), "stop": "decided", "boundary": 9.0},
 )
 

@@ -18,7 +18,7 @@ from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of
 from tests.waiting import PATIENCE
 
 PLAN = plan_of(
-    people={"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0, "batch": 400},
+    annotators={"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0, "batch": 400},
     stopping={"looks": (60,), "stop": "decided"},
 )
 
@@ -92,7 +92,7 @@ def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
         gate.set()
         waiting.result()
         assert [type(own.exception()) for own in futures] == [type(None), ZeroDivisionError, InputError, type(None)]
-        assert len(service.snapshot().result().people) == 3
+        assert len(service.snapshot().result().annotators) == 3
         state = state_of(service)
     with closing(sqlite3.connect(service.path)) as base:
         assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
@@ -128,7 +128,7 @@ def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
         Service.open(path)
 
 
-def test_a_copy_while_people_answer(tmp_path: Path) -> None:
+def test_a_copy_while_annotator_answer(tmp_path: Path) -> None:
     hands = Hands()
     with Service.open(
         study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False

@@ -41,10 +41,16 @@ def test_more_data_takes_more_time_and_memory() -> None:
 def test_sizes_are_those_of_the_selected_data() -> None:
     study = cu.read("demo")
     sizes = effort("agreement", study, {"resamples": 1000}).sizes
-    assert (sizes["items"], sizes["systems"], sizes["metrics"], sizes["people"], sizes["aspects"]) == (80, 6, 7, 3, 2)
+    assert (sizes["items"], sizes["systems"], sizes["metrics"], sizes["annotators"], sizes["aspects"]) == (
+        80,
+        6,
+        7,
+        3,
+        2,
+    )
     sizes = effort("agreement", study, {"metrics": "judge", "aspect": "fluency", "resamples": 10}).sizes
     assert (sizes["metrics"], sizes["aspects"], sizes["resamples"], sizes["items"]) == (1, 1, 10, 80)
-    assert effort("protocol", study, {"metrics": "none"}).sizes["people"] == 3
+    assert effort("protocol", study, {"metrics": "none"}).sizes["annotators"] == 3
     assert "(assumptions)" in str(effort("plan"))
 
 
@@ -91,5 +97,5 @@ def test_a_dry_run_computes_nothing(
     assert cli.run(words) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{verb[0]}: about ")
-    assert "80 items x 6 systems x 7 metrics x 3 people" in said
+    assert "80 items x 6 systems x 7 metrics x 3 annotators" in said
     assert not list(tmp_path.iterdir())

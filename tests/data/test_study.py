@@ -45,13 +45,13 @@ def test_selection_of_people_leaves_the_others_out_and_says_so() -> None:
     chosen = study().select(human="ann")
     assert (chosen.humans, chosen.metrics) == (("ann",), ("bleu", "judge"))
     assert set(chosen.ratings.frame["rater"]) == {"ann", "bleu", "judge"}
-    assert rules(chosen) == {"people-not-selected": 1}
+    assert rules(chosen) == {"annotators-not-selected": 1}
 
 
 def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
     chosen = study().select(human="bob")
     assert set(chosen.ratings.frame["rater"]) == {"bob", "bleu"}
-    assert rules(chosen) == {"people-not-selected": 1, "aspect-without-people": 1}
+    assert rules(chosen) == {"annotators-not-selected": 1, "aspect-without-annotators": 1}
 
 
 @pytest.mark.parametrize(

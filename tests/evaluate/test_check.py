@@ -15,7 +15,7 @@ def test_a_clean_study_has_no_problem() -> None:
     result = check(study_of(scores_of(0, items=50)))
     assert result.problems.height == 0
     summary = result.summary.row(0, named=True)
-    assert (summary["items"], summary["systems"], summary["people"], summary["metrics"]) == (50, 4, 1, 2)
+    assert (summary["items"], summary["systems"], summary["annotators"], summary["metrics"]) == (50, 4, 1, 2)
     assert (summary["coverage"], summary["missing"], summary["ratings"]) == (1.0, 0, 600)
 
 
@@ -37,9 +37,9 @@ def test_a_reversed_metric_a_constant_and_a_twin_are_found() -> None:
     scores[4] = 3 * scores[1]
     result = check(study_of(scores))
     found = rules(result)
-    assert found["against-people"] == found["constant-metric"] == "warning"
+    assert found["negative-agreement"] == found["constant-metric"] == "warning"
     assert found["near-duplicates"] == "info"
-    against = result.problems.filter(pl.col("rule") == "against-people").row(0, named=True)
+    against = result.problems.filter(pl.col("rule") == "negative-agreement").row(0, named=True)
     assert against["examples"] == ["m2"]
     assert "higher_is_better" in against["message"]
 
@@ -49,7 +49,7 @@ def test_a_metric_that_is_declared_a_distance_is_not_told_to_be_declared_one() -
     scores[3] = scores[2]
     scores[2] = -scores[1]
     down = pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]})
-    found = check(study_of(scores).describe(raters=down)).problems.filter(rule="against-people")
+    found = check(study_of(scores).describe(raters=down)).problems.filter(rule="negative-agreement")
     assert found["examples"].to_list() == [["m2"], ["m3"]]
     assert found["message"].str.contains("if they are distances, declare", literal=True).to_list() == [True, False]
     assert "m3, declared higher_is_better = false; if higher is better" in found["message"][1]
@@ -63,7 +63,7 @@ def test_a_verdict_covers_two_outputs() -> None:
 
 def test_few_items_and_one_sided_people() -> None:
     rows = [(f"x{i}", "A", "B", rater, "", 1) for i in range(10) for rater in ("h", "j")]
-    assert {"few-items", "one-sided-people"} <= set(rules(check(verdicts(rows))))
+    assert {"few-items", "one-sided-annotators"} <= set(rules(check(verdicts(rows))))
 
 
 def test_scores_beyond_declared_bounds_are_found() -> None:

@@ -20,15 +20,15 @@ def test_people_who_become_metrics_are_told_in_every_question() -> None:
     told = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; name them in human"
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
         notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
-        assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
-    problem = problems_of(study, human="human_coherence*")["people-as-metrics"]
+        assert [note.message[: len(told)] for note in notes if note.rule == "annotators-as-metrics"] == [told]
+    problem = problems_of(study, human="human_coherence*")["annotators-as-metrics"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["human_fluency_ann1", "human_fluency_ann2"])
 
 
 def test_who_is_selected_or_left_out_is_told_no_more() -> None:
     study = pooled()
-    assert "people-as-metrics" not in problems_of(study, human="human_*")
-    assert "people-as-metrics" not in problems_of(study, human="human_coherence*", metrics="bleu")
+    assert "annotators-as-metrics" not in problems_of(study, human="human_*")
+    assert "annotators-as-metrics" not in problems_of(study, human="human_coherence*", metrics="bleu")
 
 
 def test_a_declared_metric_with_a_name_of_people_is_only_in_check() -> None:
@@ -36,8 +36,8 @@ def test_a_declared_metric_with_a_name_of_people_is_only_in_check() -> None:
     columns = {"item": "doc_id", "system": "model", "score": ["{rater:human_style}", "metric:{rater}"]}
     study = cu.read(frame, columns=columns)
     assert study.raters.kind["human_judge"] == "metric"
-    assert problems_of(study, human="human_style")["people-as-metrics"]["examples"] == ["human_judge"]
-    assert "people-as-metrics" not in {note.rule for note in cu.ranking(study, human="human_style").notes}
+    assert problems_of(study, human="human_style")["annotators-as-metrics"]["examples"] == ["human_judge"]
+    assert "annotators-as-metrics" not in {note.rule for note in cu.ranking(study, human="human_style").notes}
 
 
 def test_people_of_several_aspects_are_told() -> None:
@@ -55,7 +55,7 @@ def test_people_of_several_aspects_are_told() -> None:
 
 def test_columns_of_people_that_nothing_names_are_a_warning() -> None:
     columns = {"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater:ann1}", "metric:bleu"]}
-    problem = problems_of(cu.read(wide(*TWO_ASPECTS, text=False), columns=columns))["unused-people"]
+    problem = problems_of(cu.read(wide(*TWO_ASPECTS, text=False), columns=columns))["unused-annotators"]
     assert problem["severity"] == "warning"
     assert "human_coherence_ann2, human_fluency_ann2" in str(problem["message"])
 
@@ -111,4 +111,4 @@ def test_annotators_of_an_aspect_that_was_not_chosen_are_told_of() -> None:
     notes = {
         note.rule: note.message for note in cu.agreement(pl.DataFrame(rows), human="coherence_*", resamples=0).notes
     }
-    assert "fluency_alice, fluency_bob;" in notes["people-as-metrics"]
+    assert "fluency_alice, fluency_bob;" in notes["annotators-as-metrics"]

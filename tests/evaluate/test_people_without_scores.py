@@ -75,7 +75,7 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
             if shape != "raters" and name in ("verdict", "report"):
                 assert "have no score or verdict yet (ann): metrics only" in str(made)
             elif shape != "raters":
-                assert [note.count for note in made.notes if note.rule == "people-without-scores"] == [1]
+                assert [note.count for note in made.notes if note.rule == "annotators-without-ratings"] == [1]
             continue
         with pytest.raises(CustodesError) as told:
             asked(study, **given)

@@ -31,7 +31,7 @@ def test_metrics_without_aspect_meet_every_aspect_and_strangers_are_named() -> N
     assert (clear.aspect, clear.metrics) == ("clear", ("bleu", "judge"))
     assert (true.aspect, true.metrics) == ("true", ("bleu",))
     assert any(
-        n.rule == "aspect-without-people" and "'style'" in n.message and "other" in n.message for n in clear.notes
+        n.rule == "aspect-without-annotators" and "'style'" in n.message and "other" in n.message for n in clear.notes
     )
     (only,) = compare(study, metrics="@aspect", aspect="clear")
     assert only.metrics == ("judge",)
@@ -140,7 +140,7 @@ def test_items_without_two_outputs_rated_by_people_are_counted() -> None:
     scores = np.arange(20.0).reshape(2, 5, 2)
     scores[0, 1], scores[0, 4, 0] = np.nan, np.nan
     (compared,) = compare(study_of(scores))
-    (note,) = [note for note in compared.notes if note.rule == "items-without-people"]
+    (note,) = [note for note in compared.notes if note.rule == "items-without-annotators"]
     assert note.count == 2
     assert note.message.startswith("2 of 5 items ")
 

@@ -40,7 +40,7 @@ def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_a
 
 def test_annotators_are_raters_of_their_own_on_demand_whatever_their_scales() -> None:
     study = judged(BASE).describe(raters=pl.DataFrame({"rater": ["ann", "bob"], "low": [0, 0], "high": [5, 100]}))
-    who = rater_scores(study, people="annotators")
+    who = rater_scores(study, human_raters="annotators")
     assert who.names[:3] == ("ann:style", "bob:style", "ann:truth")
     np.testing.assert_array_equal(who.scores[1], BASE["bob", "style"])
     with pytest.raises(OptionError, match="different scales for aspect 'style'.*human='ann'"):
@@ -113,8 +113,8 @@ def test_fewer_than_two_is_refused_in_one_line() -> None:
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    with pytest.raises(OptionError, match="people='annotator'.*did you mean 'annotators'"):
-        rater_scores(judged(BASE), people="annotator")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="human_raters='annotator'.*did you mean 'annotators'"):
+        rater_scores(judged(BASE), human_raters="annotator")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no metric"):
         rater_scores(judged({key: values for key, values in BASE.items() if key[0] in PEOPLE}))
     verdicts = {"item": ["1"], "system_a": ["A"], "system_b": ["B"], "rater": ["ann"], "preference": [1]}
@@ -143,7 +143,7 @@ def test_people_who_rated_without_an_aspect_do_not_stand_in_for_one() -> None:
     np.testing.assert_allclose(who.scores[1], BASE["ann", "truth"])
     np.testing.assert_allclose(who.scores[2], scores["cy", ""])
     assert np.isfinite(who.annotators).any(axis=(2, 3)).sum() == 4
-    one_by_one = rater_scores(judged(scores), people="annotators")
+    one_by_one = rater_scores(judged(scores), human_raters="annotators")
     assert one_by_one.names[:4] == ("ann:style", "bob:style", "ann:truth", "cy")
 
 

@@ -51,7 +51,7 @@ def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path:
         ("attainable", "a perfect predictor"),
     ):
         ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
-        wanted = predicted.people.select(name, "target").rows()
+        wanted = predicted.annotators.select(name, "target").rows()
         assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in wanted]
 
 

@@ -49,7 +49,7 @@ def test_hanna_averages_need_the_direction_of_distances(hanna: cu.Study) -> None
     _, between, within = trap.averages["complementarity"]
     assert (between, within) == pytest.approx((0.436, 0.456), abs=0.001)  # statistics.md, section 8: the trap
     assert gap(trap)["difference_high"] < 0
-    against = next(note.message for note in trap.notes if note.rule == "against-people")
+    against = next(note.message for note in trap.notes if note.rule == "negative-agreement")
     assert "BaryScore" in against
     assert "higher_is_better" in against
 
@@ -63,9 +63,9 @@ def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu
     assert (best["mse_ratio_high"] < 1).all()  # missing information
     metrics = made.prediction.filter(pl.col("features") == "metrics")
     assert (metrics["kendall_low"] > 0).all()
-    assert (made.people["attainable_low"] > 0).all()
+    assert (made.annotators["attainable_low"] > 0).all()
     # Ties of people's means alone bound what a predictor without ties can reach: most summaries are fully consistent.
-    attainable = dict(made.people.select("target", "attainable").iter_rows())
+    attainable = dict(made.annotators.select("target", "attainable").iter_rows())
     ratings = summeval.ratings.frame.filter(pl.col("rater").str.starts_with("expert"))
     for (aspect,), own in ratings.group_by("aspect"):
         mean = own.group_by("item", "system").agg(pl.col("score").mean().round(6))["score"]

@@ -96,5 +96,5 @@ def test_pandalm_has_three_people_who_agree(shared_data: Path) -> None:
     row = slots.agreement.row(0, named=True)
     assert (row["annotators"], row["n_multiply_rated"]) == (3, 999)
     assert row["alpha_nominal"] == pytest.approx(0.864, abs=1e-3)
-    people = cu.annotators(study, people="persons", resamples=0)
+    people = cu.annotators(study, annotator_type="persons", resamples=0)
     assert people.annotators["competence"].to_list() == pytest.approx([0.933, 0.915, 0.943], abs=1e-3)

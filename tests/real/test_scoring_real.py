@@ -50,7 +50,7 @@ def test_a_combination_on_articles_never_seen(
         cu.read(rows.filter(own), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
         for own in (known, ~known | ~pl.col("rater").is_in(list(humans)))
     )
-    warned = cu.check(seen, aspect="consistency").problems.filter(rule="against-people")["examples"].to_list()
+    warned = cu.check(seen, aspect="consistency").problems.filter(rule="negative-agreement")["examples"].to_list()
     assert warned == ([] if turned else [["novelty"]])
     told = {}
     for aspect in ASPECTS:

@@ -93,7 +93,7 @@ def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceil
     table = text[text.index('id="table-ceiling-prediction"') :]
     wanted = [
         *predicted.prediction["kendall"],
-        *(row[name] for row in predicted.people.to_dicts() for name in ("attainable", "split_half")),
+        *(row[name] for row in predicted.annotators.to_dicts() for name in ("attainable", "split_half")),
     ]
     assert all(f'data-value="{value}"' in table for value in wanted)
     assert table.count("<tr>") == 1 + len(wanted)
@@ -217,11 +217,11 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
 
 def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
     def told(**limit: float) -> str:
-        bound = predicted.people.with_columns(attainable_high=pl.lit(limit["high"]))
+        bound = predicted.annotators.with_columns(attainable_high=pl.lit(limit["high"]))
         rows = predicted.prediction.with_columns(
             kendall_low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5)
         )
-        return reached(replace(predicted, people=bound, prediction=rows))[0][1]
+        return reached(replace(predicted, annotators=bound, prediction=rows))[0][1]
 
     assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
     assert told(high=0.8, humans=0.9).endswith("since the same annotators rated them.")

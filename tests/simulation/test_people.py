@@ -27,7 +27,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 def flags(seed: int, world: dict[str, Any]) -> tuple[pl.DataFrame, np.ndarray]:
     """Flags of every person who answered, and what they are."""
     rows, kind, _ = study(np.random.default_rng(seed), **world)
-    made = cu.annotators(cu.read(rows), method="majority", people="persons", resamples=0).annotators
+    made = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).annotators
     return made, kind[[int(name[1:4]) for name in made["rater"]]]
 
 
@@ -79,7 +79,7 @@ def test_intervals_of_competence_hold_it(world: str) -> None:
     held: list[bool] = []
     for seed in range(12):
         rows, _, kappa = study(np.random.default_rng(seed), **COVERED[world])
-        made = cu.annotators(cu.read(rows), method="dawid-skene", people="persons", resamples=100).annotators
+        made = cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=100).annotators
         known = made.filter(pl.col("competence_low").is_not_null())
         truth = kappa[[int(name[1:4]) for name in known["rater"]]]
         low, high = (known[f"competence_{end}"].to_numpy() for end in ("low", "high"))

@@ -71,19 +71,19 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
     >>> from custodes.annotate.plan import People
-    >>> plan = StudyPlan(people=People(recruit="open", worker_id="PID"))
+    >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))
     >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
     {'PID': 'a1', 'STUDY_ID': '7'}
     """
-    worker = params.get(plan.people.worker_id, "").strip()
+    worker = params.get(plan.annotators.worker_id, "").strip()
     if worker and not IDENTIFIER.fullmatch(worker):
         raise InputError(
-            f"{plan.people.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
+            f"{plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
             "Please start again from the page that sent you here, or type your id"
         )
-    others = {name: value for name, value in params.items() if name != plan.people.worker_id}
+    others = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
     stored = [(k, v) for k, v in others.items() if IDENTIFIER.fullmatch(k) and IDENTIFIER.fullmatch(v)]
-    return ({plan.people.worker_id: worker} if worker else {}) | dict(stored[:PARAMETERS])
+    return ({plan.annotators.worker_id: worker} if worker else {}) | dict(stored[:PARAMETERS])
 
 
 def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
@@ -96,7 +96,7 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
-    codes = plan.people.codes
+    codes = plan.annotators.codes
     fixed = {"finished": codes.finished, "stopped": codes.no_work or codes.finished, "no-work": codes.no_work}
     fixed |= {"left": codes.no_work} | dict.fromkeys(("failed", "blocked", "excluded"), codes.failed)
     return (fixed[why] or code) if why in fixed else None
@@ -104,12 +104,16 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
     """The link back to the platform with a completion code, if both exist."""
-    return plan.people.return_url.replace("{code}", quote(code, safe="")) if code and plan.people.return_url else None
+    return (
+        plan.annotators.return_url.replace("{code}", quote(code, safe=""))
+        if code and plan.annotators.return_url
+        else None
+    )
 
 
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
     """Create workers with a visit each: labels and tokens."""
-    at_least("people", n, 1)
+    at_least("annotators", n, 1)
     invited = []
     for _ in range(n):
         worker = _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
@@ -126,7 +130,7 @@ def join(
     digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))
     if worker is None:
-        if state.control == "stopped" or len(state.workers) >= state.plan.people.most or new.is_full(address, now):
+        if state.control == "stopped" or len(state.workers) >= state.plan.annotators.most or new.is_full(address, now):
             return None
         new.add(address, now)
         return _visit(log, _add_worker(log, source="open", external_id=external_id, external_hash=digest), params)
@@ -147,7 +151,7 @@ def join(
 
 def _is_over(log: EventLog, session: Session) -> bool:
     """Whether the visit's batch is complete, so that a return starts another visit."""
-    return is_done(log, session) and session.worker.batches < log.state.plan.people.batches
+    return is_done(log, session) and session.worker.batches < log.state.plan.annotators.batches
 
 
 def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:

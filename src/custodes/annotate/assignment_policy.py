@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from custodes.annotate.participants import Annotator, Session, Unit
-from custodes.annotate.plan import People
+from custodes.annotate.plan import AnnotatorPlan
 from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
@@ -36,15 +36,15 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Positions of the control questions in a batch, by kind."""
-    people, kinds = state.plan.people, [kind for kind, _ in state.gold.values()]
-    gold = round(people.batch / people.gold_every) if people.gold_every else 0
+    annotators, kinds = state.plan.annotators, [kind for kind, _ in state.gold.values()]
+    gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every else 0
     gold += gold > 0 and batch == 1  # new annotators get one more control question
     kinds_of_places = ["gold"] * (gold if "gold" in kinds else 0)
-    kinds_of_places += ["attention"] * (people.attention if "attention" in kinds else 0)
-    kinds_of_places = kinds_of_places[: people.batch - 1]
+    kinds_of_places += ["attention"] * (annotators.attention if "attention" in kinds else 0)
+    kinds_of_places = kinds_of_places[: annotators.batch - 1]
     return dict(
         zip(
-            sorted(rng.sample(range(1, people.batch + 1), len(kinds_of_places))),
+            sorted(rng.sample(range(1, annotators.batch + 1), len(kinds_of_places))),
             _mixed(kinds_of_places, rng),
             strict=True,
         )
@@ -76,7 +76,7 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
             unit = free[rng.randrange(len(free))]
             look = state.assignments.engine.look[unit.pair]
             primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free))
-    share = state.plan.people.overlap
+    share = state.plan.annotators.overlap
     doubled = seconds(state, worker) if has_room(state) else []
     if not doubled:
         return primary
@@ -89,40 +89,42 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
 
 def has_room(state: StudyState) -> bool:
     """Whether a further second opinion stays within the planned proportion plus `BEYOND`."""
-    share = state.plan.people.overlap
+    share = state.plan.annotators.overlap
     second = state.totals.second + state.assignments.asked_again + 1
     return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
 
 
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
     """Whether a further control question for an idle annotator stays within the planned proportion plus `BEYOND`."""
-    every, work = state.plan.people.gold_every, worker.work
+    every, work = state.plan.annotators.gold_every, worker.work
     return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
 
 
-def cap(people: People, target: int, there: int | None) -> int:
+def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
     """Maximum number of answers of one annotator to a pair with `target` answers in its analyses; `there` is the number
     of annotators, if known, which raises the cap so that they can complete the study.
 
-    >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
+    >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
     """
-    even_share = ceil(target * people.per_item / there) if there else 0
-    return max(LEAST_CAP, int(people.cap * target), even_share)
+    even_share = ceil(target * annotators.per_item / there) if there else 0
+    return max(LEAST_CAP, int(annotators.cap * target), even_share)
 
 
 def there(state: StudyState) -> int | None:
     """Number of annotators who may answer, if each has a personal link; None with an open link."""
-    return sum(worker.is_able for worker in state.workers.values()) if state.plan.people.recruit == "links" else None
+    return (
+        sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
+    )
 
 
 def below_cap(state: StudyState, worker: Annotator) -> set[int]:
     """Open pairs for which this annotator is below the cap."""
-    engine, people, people_there = state.assignments.engine, state.plan.people, there(state)
+    engine, annotators, annotator_there = state.assignments.engine, state.plan.annotators, there(state)
     return {
         pair
         for pair, is_open in enumerate(engine.is_open)
-        if is_open and worker.load[pair] < cap(people, engine.target[pair], people_there)
+        if is_open and worker.load[pair] < cap(annotators, engine.target[pair], annotator_there)
     }
 
 
@@ -207,7 +209,7 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
 
 def _is_new(state: StudyState, item: int) -> bool:
     """Whether a further annotator may begin the item."""
-    return len(state.began.get(item, ())) < state.plan.people.per_item
+    return len(state.began.get(item, ())) < state.plan.annotators.per_item
 
 
 def _is_left(state: StudyState, item: int) -> bool:

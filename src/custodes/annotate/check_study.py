@@ -21,7 +21,7 @@ from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
-from custodes.annotate.snapshot import FEW_PEOPLE
+from custodes.annotate.snapshot import FEW_ANNOTATORS
 from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
 from custodes.annotate.wording import LANGUAGES, completed
@@ -33,7 +33,7 @@ from custodes.data.notes import Note
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.refusals import ASKED, refusals
 from custodes.stats import ABSENT
-from custodes.stats.reliability import FEWEST_PEOPLE
+from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import rule_on
 
@@ -111,11 +111,11 @@ def check(path: str | Path) -> StudyCheck:
     problems_found = chain(
         text_problems(stored.material, list(stored.pairs.values())),
         stopping_problems(stored),
-        people_problems(
+        annotator_problems(
             stored.plan,
             known_kinds=known_kinds,
             seconds=seconds,
-            links=now.reach.there if now and stored.plan.people.recruit == "links" else 0,
+            links=now.reach.there if now and stored.plan.annotators.recruit == "links" else 0,
             notes=now.notes if now else (),
         ),
         refusals(answers_asked),
@@ -190,18 +190,18 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
 
 def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
     """Whether enough answers are possible."""
-    plan, people = stored.plan, stored.plan.people
+    plan, annotators = stored.plan, stored.plan.annotators
     looks = [min(n, most) for n in plan.stopping.looks]
-    each = cap(people, looks[-1], people.most if people.recruit == "links" else None)
-    if people.most * each < looks[-1] * people.per_item:
+    each = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
+    if annotators.most * each < looks[-1] * annotators.per_item:
         yield Problem(
             "error",
-            "too-few-people",
-            f"at most {people.most} annotators, who may each give {each} of the {looks[-1]} answers "
-            f"of a pair (cap {people.cap:g}), so its last interim analysis cannot be reached; allow "
+            "too-few-annotators",
+            f"at most {annotators.most} annotators, who may each give {each} of the {looks[-1]} answers "
+            f"of a pair (cap {annotators.cap:g}), so its last interim analysis cannot be reached; allow "
             "more annotators, or a larger cap",
         )
-    first = len(stored.pairs) * looks[0] * people.per_item
+    first = len(stored.pairs) * looks[0] * annotators.per_item
     if plan.stopping.budget is not None and plan.stopping.budget < first:
         yield Problem(
             "error",
@@ -214,9 +214,9 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Whether every system, and all outputs, can be rated; `sizes`: outputs of each system."""
-    needed, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
+    needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
     if budget is not None and budget < needed:
-        is_none = budget < len(sizes) * plan.people.per_item
+        is_none = budget < len(sizes) * plan.annotators.per_item
         yield Problem(
             "error" if is_none else "info",
             "small-budget",
@@ -229,13 +229,13 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
 
 def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
     """Whether annotators may give this number of answers."""
-    people = plan.people
-    work = people.most * people.batch * people.batches
+    annotators = plan.annotators
+    work = annotators.most * annotators.batch * annotators.batches
     if work < needed:
         yield Problem(
             "error",
             "little-work",
-            f"{people.most} annotators with {people.batches} batches of {people.batch} give {work} "
+            f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {work} "
             f"answers, but {what} need {needed}; allow more annotators or batches",
         )
 
@@ -267,16 +267,16 @@ FEWEST = 10
 """Number of answers from which their measured times are used."""
 
 
-def people_problems(
+def annotator_problems(
     plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
     """Problems of recruitment and payment; `known`: kinds of the control questions; `seconds`: measured times; `links`:
     number of annotators with personal links; `notes`: notes on current annotators."""
     yield from (Problem("warning", note.rule, note.message) for note in notes)
-    if 0 < links < FEWEST_PEOPLE and not any(note.rule == FEW_PEOPLE for note in notes):
+    if 0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes):
         yield Problem(
             "warning",
-            FEW_PEOPLE,
+            FEW_ANNOTATORS,
             f"{links} annotators have a link, so decisions describe these annotators only. With 3 "
             "annotators, .23 of pairs without a difference in the population are declared different, "
             "with 5 .16, with 10 .10, with 20 .08; invite more",
@@ -287,16 +287,16 @@ def people_problems(
 
 
 def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
-    people = plan.people
+    annotators = plan.annotators
     gold = sum(kind == "gold" for kind in known_kinds)
-    if people.recruit == "open" and not gold:
+    if annotators.recruit == "open" and not gold:
         yield Problem(
             "warning",
             "no-gold",
             "annotators arrive by an open link and no comparison has a known answer, so random "
             "clicking is detected by attention checks only; give --gold with a few dozen clear cases",
         )
-    most = ceil(people.batch * people.batches / people.gold_every) if people.gold_every else 0
+    most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
     if 0 < gold < most:
         yield Problem(
             "info",
@@ -307,9 +307,9 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
 
 
 def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
-    money, people = plan.money, plan.people
+    money, annotators = plan.money, plan.annotators
     if not money.price:
-        if people.worker_id:
+        if annotators.worker_id:
             yield Problem(
                 "warning",
                 "no-price",

@@ -74,7 +74,7 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
         copy = study_file.copy(study_file.check(study), Path(folder, "study.db"))
         with closing(Service.open(copy, threaded=False)) as service:
             now = service.snapshot().result()
-    rows = matched(frame, now.people, now.plan, name=Path(codes).name)
+    rows = matched(frame, now.annotators, now.plan, name=Path(codes).name)
     origin = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
@@ -82,14 +82,14 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
 
 
 def matched(
-    frame: pl.DataFrame, people: Sequence[PersonNow], plan: StudyPlan, *, name: str
+    frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
     """The rows of `Reconciled.codes`. Codes fixed by the platform are valid for all annotators."""
-    persons, codes = _column(frame, PERSON, "people", name), _column(frame, CODE, "codes", name)
+    persons, codes = _column(frame, PERSON, "annotators", name), _column(frame, CODE, "codes", name)
     states = _column(frame, STATUS, "", name)
-    fixed = {code for code in msgspec.structs.astuple(plan.people.codes) if code}
-    by_id = {one.external_id: one for one in people if one.external_id}
-    owned = {one.code for one in people if one.code} - fixed
+    fixed = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
+    by_id = {one.external_id: one for one in annotators if one.external_id}
+    owned = {one.code for one in annotators if one.code} - fixed
     seen = Counter[tuple[str, str]]()
     for person, code, state in zip(persons, codes, states, strict=True):
         person_here = by_id.get(person)
@@ -103,9 +103,9 @@ def matched(
         else:
             verdict = UNKNOWN if person_here is None else OTHER_CODE
         yield _row(person_here, person, code, verdict, state)
-    listed_people = set(persons)
-    for person_here in people:
-        if person_here.code and person_here.external_id and person_here.external_id not in listed_people:
+    listed_annotators = set(persons)
+    for person_here in annotators:
+        if person_here.code and person_here.external_id and person_here.external_id not in listed_annotators:
             yield _row(person_here, person_here.external_id, person_here.code, MISSING, "")
 
 

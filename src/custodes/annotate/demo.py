@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import People, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyTexts
 from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import checked
 from custodes.data.demo_texts import demo_texts as demo_texts
@@ -24,7 +24,7 @@ PLAN = StudyPlan(
         "room and wish match the guest's message. The style of the answer does not matter.",
         consent="This is a demonstration on your own machine. No data leave it, and there is no payment.",
     ),
-    people=People(recruit="open", cap=1.0),  # there is only one annotator
+    annotators=AnnotatorPlan(recruit="open", cap=1.0),  # there is only one annotator
 )
 
 

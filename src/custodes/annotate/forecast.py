@@ -44,7 +44,7 @@ class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
     `answers` used for decisions, `paid` answers of all kinds, `hours` at the rate of the last half hour (None without
-    answers in it, or if the study cannot finish; `stuck` gives the reason: all current `people` have reached their
+    answers in it, or if the study cannot finish; `stuck` gives the reason: all current `annotators` have reached their
     maximum, or `nobody` has answered for a day), `spent` and `cost` to come including the platform's fee, `wage` per
     hour (None with too few timed answers) and whether it `is_low`: below that of the plan.
     """
@@ -52,7 +52,7 @@ class Forecast:
     answers: Range
     paid: Range
     hours: Range | None
-    stuck: Literal["", "people", "nobody"]
+    stuck: Literal["", "annotators", "nobody"]
     spent: float
     cost: Range
     wage: float | None
@@ -78,14 +78,14 @@ def forecast(now: Snapshot) -> Forecast:
         left = np.maximum(totals - sum(pair.answered for pair in judged), 0)
     if now.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
         left = left + sum(pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks)
-    left = left * now.plan.people.per_item
+    left = left * now.plan.annotators.per_item
     if now.plan.stopping.budget is not None:
         left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
     answers, money = _range(left), now.plan.money
     each = money.price * (1 + money.fee)
     paid = _range(_all_of(now, left))
     pace, stuck = 2 * now.recent, _stuck(now)
-    wage = _wage(now.people, money.price)
+    wage = _wage(now.annotators, money.price)
     return Forecast(
         answers=answers,
         paid=paid,
@@ -98,10 +98,10 @@ def forecast(now: Snapshot) -> Forecast:
     )
 
 
-def _stuck(now: Snapshot) -> Literal["", "people", "nobody"]:
+def _stuck(now: Snapshot) -> Literal["", "annotators", "nobody"]:
     if now.state != "open":
         return ""
-    return "people" if now.reach.short else "nobody" if now.quiet is not None and now.quiet >= LONG else ""
+    return "annotators" if now.reach.short else "nobody" if now.quiet is not None and now.quiet >= LONG else ""
 
 
 class _Open(NamedTuple):
@@ -146,7 +146,7 @@ def _totals(
         if judged.any():
             _, goes_on, _ = rule_on(
                 rule,
-                people_only(counts[judged]),
+                annotator_only(counts[judged]),
                 look=look,
                 last=np.broadcast_to(last, n.shape)[judged],
                 items=None,
@@ -173,7 +173,7 @@ def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats
     return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
 
 
-def people_only(outcomes: NDArray[np.integer]) -> Counts:
+def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
     """Tables of outcomes (..., 3) without a metric."""
     none = np.zeros((*outcomes.shape, 3), dtype=np.int64)
     return Counts(none, none[..., 0], outcomes)
@@ -188,14 +188,14 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
     """
     if not deciding.any():
         return deciding
-    rng, people = np.random.default_rng(0), now.plan.people
-    primary = np.resize(deciding, DRAWS) * people.per_item
+    rng, annotators = np.random.default_rng(0), now.plan.annotators
+    primary = np.resize(deciding, DRAWS) * annotators.per_item
     idle = rng.random(DRAWS)
-    ceiling = (people.overlap * (now.primary + primary) + BEYOND) / (1 - people.overlap) - now.second
-    drawn = rng.poisson(primary * people.overlap / (1 - people.overlap))
-    second = np.clip(drawn + idle * (ceiling - drawn), 0, np.maximum(ceiling, 0)) * (people.overlap > 0)
+    ceiling = (annotators.overlap * (now.primary + primary) + BEYOND) / (1 - annotators.overlap) - now.second
+    drawn = rng.poisson(primary * annotators.overlap / (1 - annotators.overlap))
+    second = np.clip(drawn + idle * (ceiling - drawn), 0, np.maximum(ceiling, 0)) * (annotators.overlap > 0)
     real = (primary + second) * (1 + now.refused / max(now.answers, 1))
-    able = [person for person in now.people if person.standing in ("ok", "watch")]
+    able = [person for person in now.annotators if person.standing in ("ok", "watch")]
     began = np.array([person.began for person in able], dtype=bool)
     comes = began | (rng.random((DRAWS, len(able))) < rng.random((DRAWS, 1)))
     gold_asked = np.array([person.gold_asked for person in able])
@@ -203,26 +203,26 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
     each = (real / np.maximum(comes.sum(axis=1), 1))[:, np.newaxis]
     first, later = _known_share(now, 1), _known_share(now, 0)
     beside = np.zeros_like(each)
-    if people.gold_every and "gold" in now.known:
-        room = np.floor((before + each) / people.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
+    if annotators.gold_every and "gold" in now.known:
+        room = np.floor((before + each) / annotators.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
         beside = idle[:, np.newaxis] * np.maximum(room, 0)
     places = each + beside  # a batch without its own control questions
-    new = np.minimum(places, np.maximum(people.batch - before - gold_asked, 0) * (1 - first))
+    new = np.minimum(places, np.maximum(annotators.batch - before - gold_asked, 0) * (1 - first))
     known_questions = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
-    return np.asarray(real + (comes * (known_questions + ~began * people.qualification)).sum(axis=1))
+    return np.asarray(real + (comes * (known_questions + ~began * annotators.qualification)).sum(axis=1))
 
 
 def _known_share(now: Snapshot, more: int) -> float:
     """Proportion of control questions in a batch: for a new annotator with gold questions, `more` of them are added."""
-    people = now.plan.people
-    gold = round(people.batch / people.gold_every) if people.gold_every and "gold" in now.known else 0
-    number = gold + more * (gold > 0) + people.attention * ("attention" in now.known)
-    return min(number, people.batch - 1) / people.batch
+    annotators = now.plan.annotators
+    gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every and "gold" in now.known else 0
+    number = gold + more * (gold > 0) + annotators.attention * ("attention" in now.known)
+    return min(number, annotators.batch - 1) / annotators.batch
 
 
-def _wage(people: Sequence[PersonNow], price: float) -> float | None:
+def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
     """Hourly earnings at the median over annotators of their median times, weighted by answers."""
-    timed = sorted((one.seconds, one.answers) for one in people if one.seconds is not None and one.answers)
+    timed = sorted((one.seconds, one.answers) for one in annotators if one.seconds is not None and one.answers)
     if sum(answers for _, answers in timed) < TIMED:
         return None
     seconds = np.repeat([each for each, _ in timed], [answers for _, answers in timed])

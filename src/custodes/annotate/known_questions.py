@@ -156,8 +156,8 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
 
     Items, systems and sides are drawn with the plan's seed. As many checks as one annotator can get, at most 40.
     """
-    people = plan.people
-    number_of_checks = min(people.attention * people.batches, MOST_CHECKS) if people.attention else 0
+    annotators = plan.annotators
+    number_of_checks = min(annotators.attention * annotators.batches, MOST_CHECKS) if annotators.attention else 0
     sentences = LANGUAGES[available_language(plan.texts.language)]
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]

@@ -120,9 +120,9 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
     """The control questions of a table, with attention checks from the texts if it has none."""
     questions = [] if gold is None else read_gold(gold, material, plan)
     number = sum(question.kind == "qualification" for question in questions)
-    if plan.people.qualification > number:
+    if plan.annotators.qualification > number:
         raise InputError(
-            f"[people] qualification={plan.people.qualification}, but gold has {number} questions of "
+            f"[annotators] qualification={plan.annotators.qualification}, but gold has {number} questions of "
             "that kind; add some, or require fewer"
         )
     has_checks = any(question.kind == "attention" for question in questions)

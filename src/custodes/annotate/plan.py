@@ -98,7 +98,7 @@ class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     no_work: str = ""
 
 
-class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Recruitment of annotators, and quality control."""
 
     recruit: Annotated[
@@ -209,7 +209,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: Annotated[str, Meta(description="name of the study and of its files")] = "study"
     question: Question = Question()
     texts: StudyTexts = StudyTexts()
-    people: People = People()
+    annotators: AnnotatorPlan = AnnotatorPlan()
     money: Money = Money()
     stopping: Ending = Ending()
     seed: Annotated[int, Meta(description="seed of every order, presentation side and place of a known comparison")] = 0
@@ -217,7 +217,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 PLAN = msgspec.json.Decoder(StudyPlan)
 """Decoder of a plan stored in a study file."""
-SECTIONS = ("question", "texts", "people", "money", "stopping")
+SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
 def _meanings(struct: type) -> dict[str, str]:
@@ -263,7 +263,7 @@ def plan_from(values: Any) -> StudyPlan:
 
 
 def _in_words(problem: str, values: Any) -> str:
-    """A message of msgspec with the key as written in the file, such as: Expected `int` >= 1 - at `$.people.batch`."""
+    """A message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, with the key as in the file."""
     what, _, place = problem.partition(" - at ")
     section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
     named = f"[{section}] {key}" if key else section
@@ -302,8 +302,8 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         raise OptionError(
             f"[texts] language={plan.texts.language!r} is not a language tag; give one such as en, pt-BR or ar"
         )
-    _check_arrival(plan.people)
-    _check_people(plan)
+    _check_arrival(plan.annotators)
+    _check_annotators(plan)
     if not CURRENCY.fullmatch(plan.money.currency):
         raise OptionError(
             f"[money] currency={plan.money.currency!r} is not allowed; give three capital letters, such as USD or EUR"
@@ -363,47 +363,49 @@ def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) ->
             raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} has no effect: {why}")
 
 
-def _check_arrival(people: People) -> None:
+def _check_arrival(annotators: AnnotatorPlan) -> None:
     """Check how workers are identified, and where they return to."""
-    if people.worker_id:
-        if people.recruit != "open":
-            _check_unused("people", people, "recruit is links, which identify people", ("worker_id",))
-        if not IDENTIFIER.fullmatch(people.worker_id):
+    if annotators.worker_id:
+        if annotators.recruit != "open":
+            _check_unused("annotators", annotators, "recruit is links, which identify people", ("worker_id",))
+        if not IDENTIFIER.fullmatch(annotators.worker_id):
             raise OptionError(
-                f"[people] worker_id={shown(people.worker_id)} is not allowed; give the name of a "
+                f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a "
                 "parameter of the link, such as workerId"
             )
-    parts = urlsplit(people.return_url)
-    if people.return_url and not (parts.scheme in ("http", "https") and parts.netloc and "{code}" in people.return_url):
+    parts = urlsplit(annotators.return_url)
+    if annotators.return_url and not (
+        parts.scheme in ("http", "https") and parts.netloc and "{code}" in annotators.return_url
+    ):
         raise OptionError(
-            f"[people] return_url={shown(people.return_url)} is not allowed; give an address with "
+            f"[annotators] return_url={shown(annotators.return_url)} is not allowed; give an address with "
             "{code} in it, such as https://app.prolific.com/submissions/complete?cc={code}"
         )
 
 
-def _check_people(plan: StudyPlan) -> None:
-    people, budget = plan.people, plan.stopping.budget
-    checks = people.attention + (1 if people.gold_every and people.gold_every <= people.batch else 0)
-    if checks >= people.batch and people.batch > 1:
+def _check_annotators(plan: StudyPlan) -> None:
+    annotators, budget = plan.annotators, plan.stopping.budget
+    checks = annotators.attention + (1 if annotators.gold_every and annotators.gold_every <= annotators.batch else 0)
+    if checks >= annotators.batch and annotators.batch > 1:
         raise OptionError(
-            f"[people] attention={people.attention}: control questions fill the whole batch of "
-            f"{people.batch}; use fewer, or larger batches"
+            f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
+            f"{annotators.batch}; use fewer, or larger batches"
         )
-    if people.gold_every == 1:
-        raise OptionError("[people] gold_every=1: every question would have a known answer; give 2 or more, or 0")
-    if people.passed > people.qualification:
+    if annotators.gold_every == 1:
+        raise OptionError("[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0")
+    if annotators.passed > annotators.qualification:
         raise OptionError(
-            f"[people] passed={people.passed} exceeds the {people.qualification} questions of the "
+            f"[annotators] passed={annotators.passed} exceeds the {annotators.qualification} questions of the "
             "qualification; give fewer"
         )
-    if people.qualification and not people.passed:
+    if annotators.qualification and not annotators.passed:
         raise OptionError(
-            f"[people] qualification={people.qualification} has no effect without passed; give the "
+            f"[annotators] qualification={annotators.qualification} has no effect without passed; give the "
             "number that must be correct"
         )
-    if budget is not None and 0 < budget < people.per_item:
+    if budget is not None and 0 < budget < annotators.per_item:
         raise OptionError(
-            f"[stopping] budget={budget} is below the {people.per_item} answers of one comparison "
+            f"[stopping] budget={budget} is below the {annotators.per_item} answers of one comparison "
             "(per_item); increase it"
         )
 
@@ -436,7 +438,7 @@ def budget_of(plan: StudyPlan) -> int | None:
     100
     """
     budget = plan.stopping.budget
-    return None if budget is None else budget // plan.people.per_item
+    return None if budget is None else budget // plan.annotators.per_item
 
 
 def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:

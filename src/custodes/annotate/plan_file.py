@@ -27,8 +27,8 @@ def read_plan(path: str | Path) -> StudyPlan:
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "study.toml"
-    >>> _ = place.write_text("[people]\\nbatch = 10\\n")
-    >>> read_plan(place).people.batch
+    >>> _ = place.write_text("[annotators]\\nbatch = 10\\n")
+    >>> read_plan(place).annotators.batch
     10
     """
     place = Path(path)
@@ -109,7 +109,7 @@ def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyP
     """The plan with changed values by section ('' is the plan itself) and key, validated again; options of the command
     line take precedence over the file.
 
-    >>> changed(StudyPlan(), {"people": {"batch": 10}, "": {"seed": 3}}).people.batch
+    >>> changed(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10
     """
     sections = {

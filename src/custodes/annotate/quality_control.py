@@ -33,7 +33,7 @@ def standing(
     answers: int,
     refused: int,
     equal_share: float,
-    people: int,
+    annotators: int,
 ) -> Standing:
     """Status of an annotator, from counts alone.
 
@@ -41,11 +41,11 @@ def standing(
     was visible, over `timed` comparisons timed by the browser, None without any; `typical`: the usual time in the
     study, of the same kind. `first`: how often the output shown first was preferred in `decided` answers; `equal` of
     all `answers` were ties. `equal_share`: the proportion of ties in the study, without the annotator's own answers.
-    `refused`: questions of all kinds without an answer. `people`: number of annotators, by which probabilities are
+    `refused`: questions of all kinds without an answer. `annotators`: number of annotators, by which probabilities are
     divided, so that a careful annotator is flagged for position or ties in one of a thousand studies.
 
     >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
-    ...          refused=0, equal_share=0.2, people=12)
+    ...          refused=0, equal_share=0.2, annotators=12)
     Standing(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sequential import sprt
@@ -56,23 +56,23 @@ def standing(
         flags.append("known")
     if seconds is not None and typical is not None and timed >= FEWEST and seconds < FAST * typical:
         flags.append("fast")
-    if _is_one_sided(first, decided, people):
+    if _is_one_sided(first, decided, annotators):
         flags.append("one side")
-    if answers and equal == answers and people * equal_share**answers < RARE:
+    if answers and equal == answers and annotators * equal_share**answers < RARE:
         flags.append("all equal")
     if refused + answers + n_known >= SEEN and refused > answers + n_known:
         flags.append("refuses")
     return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
 
 
-def _is_one_sided(first: int, decided: int, people: int) -> bool:
+def _is_one_sided(first: int, decided: int, annotators: int) -> bool:
     """Whether more than 95 % of choices are of one side, significantly after adjustment for all annotators of the study
     (two-sided)."""
     most = max(first, decided - first)
     if most <= SIDE * decided:
         return False
     tail = sum(comb(decided, k) for k in range(most, decided + 1))
-    return bool(2 * tail * people < RARE * 2**decided)  # integers, to avoid underflow
+    return bool(2 * tail * annotators < RARE * 2**decided)  # integers, to avoid underflow
 
 
 FAST = 0.25

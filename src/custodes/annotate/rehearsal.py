@@ -55,7 +55,7 @@ class Rehearsal(Result):
         score("hours", "hours from the first to the last answer", interval=True),
         score("work", "hours of work of all annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
-        score("people", "annotators who took part", essential=False),
+        score("annotators", "annotators who took part", essential=False),
         score("idle", "annotators who ran out of questions while pairs were undecided", "Without work"),
         share("right", "proportion of pairs decided for the better system; without a margin, undecided", interval=True),
         share("wrong", "proportion of pairs decided for the worse system; without a margin, decided", interval=True),
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
     answers: int
     hours: float
     work: float
-    people: int
+    annotators: int
     idle: int
     signs: Sequence[int]
     """For every pair: 1 decided for the better system (with equal systems: the first), -1 for the other, 0
@@ -84,7 +84,7 @@ def rehearse(
     path: str | Path,
     *,
     plans: Mapping[str, StudyPlan] | None = None,
-    people: int = 20,
+    annotators: int = 20,
     margins: Sequence[float] = (0.0, 0.2),
     careless: float = 0.1,
     sided: float = 0.1,
@@ -97,7 +97,7 @@ def rehearse(
 ) -> Rehearsal:
     """Run a copy of a study with simulated annotators several times, and count answers, hours, cost and decisions.
 
-    `people` annotators are present from the beginning, and replaced when they leave. `margins`: margin (wins minus
+    `annotators` annotators are present from the beginning, and replaced when they leave. `margins`: margin (wins minus
     losses) by which careful annotators prefer each system to the next. `careless` annotators answer at random and
     `sided` ones choose the first output, both four times as fast; `leaving`: probability of leaving after an answer;
     `seconds`: median time of an answer; `reliability`: correlation of a careful annotator's impression with true
@@ -110,7 +110,7 @@ def rehearse(
     [3]
     """
     habits = _habits(careless=careless, sided=sided, leaving=leaving, seconds=seconds, reliability=reliability)
-    at_least("people", people, 1)
+    at_least("annotators", annotators, 1)
     at_least("repetitions", repetitions, 1)
     for margin in margins:
         if not 0 <= margin < 0.95:
@@ -130,7 +130,7 @@ def rehearse(
             place = Path(folder, "study.db")
             shutil.copyfile(master, place)
             replanned(place, all_plans[name])
-            outcomes[name, margin].append(_once(place, all_plans[name], people, margin, habits, draw.spawn(1)[0]))
+            outcomes[name, margin].append(_once(place, all_plans[name], annotators, margin, habits, draw.spawn(1)[0]))
             for left in Path(folder).glob("study.db*"):
                 left.unlink()
     rows = [_row(name, margin, all_plans[name], cell) for (name, margin), cell in outcomes.items()]
@@ -140,7 +140,7 @@ def rehearse(
         digest="",
         options={
             **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
-            "people": people,
+            "annotators": annotators,
             "margins": list(margins),
             "repetitions": repetitions,
             **{name: getattr(habits, name) for name in Habits.__dataclass_fields__},
@@ -148,7 +148,7 @@ def rehearse(
         seed=seed,
         versions=versions(),
     )
-    return Rehearsal.of([Rehearsal.part(outcomes=rows)], _told(habits, people, outcomes, plan), provenance=origin)
+    return Rehearsal.of([Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=origin)
 
 
 def _habits(**shares: float) -> Habits:
@@ -168,7 +168,7 @@ def _habits(**shares: float) -> Habits:
     return Habits(**shares)
 
 
-def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
+def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
     every = [outcome for cell in outcomes.values() for outcome in cell]
     ended, still = (
         sum(not outcome.is_ended for outcome in every),
@@ -178,7 +178,7 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
         Note(
             rule="assumed",
             message=(
-                f"assumed: {people} annotators at a time, replaced when they leave or have done all "
+                f"assumed: {annotators} annotators at a time, replaced when they leave or have done all "
                 f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} choose the first "
                 f"output, {habits.leaving:.0%} leave after an answer, {habits.seconds:g} s per answer, "
                 f"reliability {habits.reliability:g}. Real annotators may differ"
@@ -190,7 +190,7 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
                 STANDSTILL,
                 still,
                 f"{still} of {len(every)} rehearsals stopped with undecided pairs that no "
-                "current annotator may answer; invite more annotators, or raise [people] cap",
+                "current annotator may answer; invite more annotators, or raise [annotators] cap",
             ),
             (
                 "ratings",
@@ -228,7 +228,9 @@ def replanned(path: Path, plan: StudyPlan) -> None:
         copy.commit()
 
 
-def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habits, rng: np.random.Generator) -> Outcome:
+def _once(
+    path: Path, plan: StudyPlan, annotators: int, margin: float, habits: Habits, rng: np.random.Generator
+) -> Outcome:
     with closing(Answering(path)) as behind:
         crowd = Crowd(
             systems=behind.systems(),
@@ -242,7 +244,7 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
             drive = Drive(service, crowd, behind, plan, time)
-            is_ended = drive.run(people)
+            is_ended = drive.run(annotators)
             now = service.snapshot().result()
         decisions = behind.decisions() if plan.question.mode == "compare" else []
     signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in decisions]
@@ -251,7 +253,7 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         answers=now.paid,
         hours=drive.last / 3600,
         work=drive.work / 3600,
-        people=drive.came,
+        annotators=drive.came,
         idle=sum(at < drive.last or n_open > 0 for at in drive.without_work),
         signs=signs,
         is_ended=is_ended,
@@ -266,7 +268,7 @@ def _row(name: str, margin: float, plan: StudyPlan, cell: Sequence[Outcome]) -> 
     row |= _spread("hours", [outcome.hours for outcome in cell])
     row |= _spread("work", [outcome.work for outcome in cell])
     row |= _spread("cost", [outcome.answers * price for outcome in cell] if price else [])
-    row["people"] = float(np.mean([outcome.people for outcome in cell]))
+    row["annotators"] = float(np.mean([outcome.annotators for outcome in cell]))
     row["idle"] = float(np.mean([outcome.idle for outcome in cell]))
     signs = np.array([sign for outcome in cell for sign in outcome.signs])
     units = np.repeat(np.arange(len(cell)), [len(outcome.signs) for outcome in cell])

@@ -55,7 +55,7 @@ class ServedSite:
 
     def join(self, study: str) -> str | None:
         """The open link of a study; None if all annotators have personal links."""
-        recruit = self.services[study].plan.people.recruit
+        recruit = self.services[study].plan.annotators.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
     def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
@@ -79,7 +79,7 @@ def serve(
     backup: str | Path | None = None,
     open_browser: bool = False,
     i_know: bool = False,
-    people: int = 0,
+    annotators: int = 0,
     tell: Callable[[str], object] = print,
 ) -> None:
     """Serve studies (files, or folders of them) until Ctrl-C; messages are passed to `tell`.
@@ -87,7 +87,7 @@ def serve(
     The first line has the owner's sign-in link, which works once. A `host` other than this machine, or a `public_url`
     without https, requires `i_know`: links are keys and would be sent unencrypted. With a `public_url` the server runs
     behind a proxy on this machine and trusts its headers on client addresses. `backup`: a folder for a copy of every
-    study, immediately, every 15 minutes and at the end. `people`: number of new links to create and print per study.
+    study, immediately, every 15 minutes and at the end. `annotators`: number of new links per study, which are printed.
     Raises `InputError` for files that are not studies or are already served, `OptionError` for a port in use.
 
     >>> import custodes as cu
@@ -97,11 +97,11 @@ def serve(
     """
     studies = [paths] if isinstance(paths, str | Path) else list(paths)
     opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
-    at_least("people", people, 0)
+    at_least("annotators", annotators, 0)
     with interrupted() as signals, opened as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name, service in site.services.items():
-            links = service.invite(people).result() if people else []
+            links = service.invite(annotators).result() if annotators else []
             for label, token in links:
                 tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
             if join := site.join(name):

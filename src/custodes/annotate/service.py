@@ -203,7 +203,7 @@ class Service:
         check_plan(plan)
         now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
         fixed = {"seed": plan.seed == old.seed, "question": plan.question == old.question}
-        fixed |= {"stopping": now == old.stopping, "per_item": plan.people.per_item == old.people.per_item}
+        fixed |= {"stopping": now == old.stopping, "per_item": plan.annotators.per_item == old.annotators.per_item}
         fixed["render"] = plan.texts.render == old.texts.render
         if changed := [name for name, is_same in fixed.items() if not is_same]:
             raise OptionError(f"{', '.join(changed)}: cannot be changed after the first answer; create a new study")

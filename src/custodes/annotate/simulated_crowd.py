@@ -95,7 +95,7 @@ class Crowd:
         self._latent: Floats = truth.latent
         self._item = {item: place for place, item in enumerate(items)}
         self._system = {system: place for place, system in enumerate(truth.systems)}
-        self._people: list[Habit] = []
+        self._annotators: list[Habit] = []
 
     def arrive(self) -> int:
         """Add an annotator; returns the number."""
@@ -104,8 +104,8 @@ class Crowd:
         habit: Habit = (
             "random" if draw < shares.careless else "side" if draw < shares.careless + shares.sided else "careful"
         )
-        self._people.append(habit)
-        return len(self._people) - 1
+        self._annotators.append(habit)
+        return len(self._annotators) - 1
 
     def leaves(self) -> bool:
         """Whether an annotator leaves now (random)."""
@@ -113,7 +113,7 @@ class Crowd:
 
     def seconds(self, person: int) -> float:
         """Random time of an answer."""
-        median = self.habits.seconds * (1.0 if self._people[person] == "careful" else 0.25)
+        median = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
         return float(median * np.exp(0.5 * self.rng.normal()))
 
     def act(
@@ -133,7 +133,7 @@ class Crowd:
         self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
     ) -> Mapping[str, int]:
         """An answer for every aspect: the first output is better (1), equal (0), the second (-1); or a rating."""
-        habit = self._people[person]
+        habit = self._annotators[person]
         if scale is not None:
             return {aspect: self._rating(habit, question, place, scale) for place, aspect in enumerate(self.aspects)}
         return {aspect: self._preference(habit, question, place) for place, aspect in enumerate(self.aspects)}
@@ -255,16 +255,16 @@ class Drive:
         self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
         question = plan.question
         self._scale = question.scale if question.mode == "rate" else None
-        self._most = plan.people.most
+        self._most = plan.annotators.most
         self._queue: list[tuple[float, int, int, str, View | None, float]] = []
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
         """Times at which annotators found no questions left."""
 
-    def run(self, people: int) -> bool:
+    def run(self, annotators: int) -> bool:
         """Run until no annotator is left; False if the time limit is reached."""
-        for place in range(people):
+        for place in range(annotators):
             self._arrive(float(place))
         while self._queue:
             at, _, person, token, view, due = heappop(self._queue)

@@ -15,14 +15,14 @@ from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quality_control import FEWEST
 from custodes.annotate.state import HALF_AN_HOUR, StudyState
-from custodes.annotate.visits import people_of, standing_of
+from custodes.annotate.visits import annotator_of, standing_of
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
-from custodes.stats.reliability import FEWEST_PEOPLE
+from custodes.stats.reliability import FEWEST_ANNOTATORS
 
-STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
+STANDSTILL, FEW_ANNOTATORS = "standstill", "few-annotators"
 FINISHED = "finished"
 """The state of a study without an open pair."""
 
@@ -51,16 +51,18 @@ def reach_of(state: StudyState) -> Reach:
     """Whether the current annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
-    assignments, plan, people_there = state.assignments, state.plan.people, assignment_policy.there(state)
-    people = [worker for worker in state.workers.values() if worker.is_able]
-    free_people = [worker for worker in people if not _is_through(worker, batch=plan.batch, batches=plan.batches)]
+    assignments, plan, annotator_there = state.assignments, state.plan.annotators, assignment_policy.there(state)
+    annotators = [worker for worker in state.workers.values() if worker.is_able]
+    free_annotators = [
+        worker for worker in annotators if not _is_through(worker, batch=plan.batch, batches=plan.batches)
+    ]
     free, short, able = 0, 0, set[int]()
     for pair in assignments.open_pairs():
         free_units = assignments.wanted(pair)
         units, lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        most = assignment_policy.cap(plan, assignments.engine.target[pair], people_there)
+        most = assignment_policy.cap(plan, assignments.engine.target[pair], annotator_there)
         free, short = free + lacking, short + lacking
-        for worker in free_people:
+        for worker in free_annotators:
             room = most - worker.load[pair]
             more = min(room, len(units) - len(worker.had & units)) if room > 0 else 0
             if more > 0:
@@ -68,7 +70,7 @@ def reach_of(state: StudyState) -> Reach:
                 short -= min(more, lacking)
                 lacking -= min(more, lacking)
     labels = tuple(state.workers[number].label for number in sorted(able))
-    return Reach(free=free, short=short, able=labels, idle=len(people) - len(able))
+    return Reach(free=free, short=short, able=labels, idle=len(annotators) - len(able))
 
 
 def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
@@ -79,14 +81,14 @@ def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
 
 def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
     """Notes on the annotators for the owner; `judged_by`: number of annotators behind each analysed pair."""
-    few = [people for people in judged_by if people < FEWEST_PEOPLE]
+    few = [annotators for annotators in judged_by if annotators < FEWEST_ANNOTATORS]
     return [
         *_standstill(reach, has_links=has_links),
         *noted(
             (
-                FEW_PEOPLE,
+                FEW_ANNOTATORS,
                 len(few),
-                f"{plural(len(few), 'pair')} had fewer than {FEWEST_PEOPLE} annotators, so results describe only "
+                f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
                 f"these {_some(few)} annotators",
             )
         ),
@@ -108,7 +110,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
             message=(
                 f"the {reach.there} current annotators cannot complete the current interim analyses: "
                 f"{reach.short} of {reach.free} remaining answers exceed the limits "
-                f"per annotator ([people] cap, batches). Invite more annotators, or {way_out}"
+                f"per annotator ([annotators] cap, batches). Invite more annotators, or {way_out}"
             ),
         )
     elif has_links and reach.free and len(reach.able) <= reach.idle:
@@ -126,7 +128,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
 class PairNow:
     """A pair of systems (with ratings: one system, `second` ''): answers received and needed in the current interim
     analysis, analyses completed and planned, result of the last completed one (`decision` 1, 0, -1; None before the
-    first), and number of annotators whose answers count (`people`)."""
+    first), and number of annotators whose answers count (`annotators`)."""
 
     first: str
     second: str
@@ -144,7 +146,7 @@ class PairNow:
     low: float | None
     high: float | None
     impossible: int
-    people: int
+    annotators: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,7 @@ class Snapshot:
     state: str
     failing: str
     pairs: tuple[PairNow, ...]
-    people: tuple[PersonNow, ...]
+    annotators: tuple[PersonNow, ...]
     answers: int
     primary: int
     second: int
@@ -209,7 +211,7 @@ class Snapshot:
     @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that they could not judge."""
-        judged_by = [pair.people for pair in self.pairs if pair.looks_done]
+        judged_by = [pair.annotators for pair in self.pairs if pair.looks_done]
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
         message = (
@@ -217,24 +219,24 @@ class Snapshot:
             f"their comparisons: {unjudged}. If an annotator refused without reason, exclude "
             "the annotator; the comparisons are then shown again"
         )
-        reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
-        answers, people = self.excluded
+        reached = notes_on(self.reach, has_links=self.plan.annotators.recruit == "links", judged_by=judged_by)
+        answers, annotators = self.excluded
         counted = (
-            f"{plural(answers, 'answer')} of {plural(people, 'excluded annotator')} are part of completed interim "
+            f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
             "analyses, which are not recomputed; leaderboard and all other questions leave these answers out"
         )
-        return [*reached, *noted(("unjudged", unjudged, message), ("excluded-people", answers, counted))]
+        return [*reached, *noted(("unjudged", unjudged, message), ("excluded-annotators", answers, counted))]
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
     """Status lines of a study after the server has stopped, and the command to run next."""
-    name, people = path.stem, sum(person.answers > 0 for person in now.people)
+    name, annotators = path.stem, sum(person.answers > 0 for person in now.annotators)
     pairs = [pair for pair in now.pairs if pair.second]
     closed = sum(not pair.is_open for pair in now.pairs)
     sides = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
     better = listed((f"{first} is better than {second}" for first, second in sides), limit=6)
     of = plural(len(now.pairs), "pair" if pairs else "system")
-    answers = f"{plural(now.answers, 'answer')} of {plural(people, 'annotator')}"
+    answers = f"{plural(now.answers, 'answer')} of {plural(annotators, 'annotator')}"
     lines = [f"{name}: {now.state}; {answers}; {closed} of {of} completed"]
     if pairs:
         lines.append(f"{name}: result of the interim analyses: {better or 'no system is better than another'}")
@@ -255,14 +257,14 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     `failing`: the reason why nothing can be written, or ''.
     """
     state, totals = log.state, log.state.totals
-    typical, people = _typical(state), people_of(log)
+    typical, annotators = _typical(state), annotator_of(log)
     last = state.last_answer
     return Snapshot(
         plan=state.plan,
         state=state_name(state),
         failing=failing,
         pairs=_pairs(log),
-        people=tuple(_person(log, worker, typical, people) for worker in state.workers.values()),
+        annotators=tuple(_person(log, worker, typical, annotators) for worker in state.workers.values()),
         answers=totals.answers,
         primary=totals.primary,
         second=totals.second,
@@ -311,7 +313,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
             " LEFT JOIN system b ON b.system = p.second"
         )
     }
-    people = Counter(
+    annotators = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
     in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
@@ -337,7 +339,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
                 low=low,
                 high=high,
                 impossible=assignments.impossible[k],
-                people=people[k],
+                annotators=annotators[k],
             )
         )
     return tuple(rows)
@@ -352,8 +354,8 @@ def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
     return last
 
 
-def _person(log: EventLog, worker: Annotator, typical: float | None, people: int) -> PersonNow:
-    work, stands = worker.work, standing_of(log, worker, typical=typical, people=people)
+def _person(log: EventLog, worker: Annotator, typical: float | None, annotators: int) -> PersonNow:
+    work, stands = worker.work, standing_of(log, worker, typical=typical, annotators=annotators)
     name = "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner

@@ -54,7 +54,7 @@ class StudyState:
         self.issued: dict[int, IssuedQuestion] = {}
         self.tokens: dict[str, Session] = {}
         self.persons: dict[tuple[str, str], Annotator] = {}
-        self.assignments = Assignments(per_item=self.plan.people.per_item, workers=self.workers)
+        self.assignments = Assignments(per_item=self.plan.annotators.per_item, workers=self.workers)
         self.added = 0, 0
         """Number of pairs, and the last unit, in use."""
         self.control = "open"

@@ -68,7 +68,7 @@ class Status(Result):
             interval=True,
         ),
         count("impossible", "comparisons settled without an answer", essential=False),
-        count("people", "annotators whose answers count; below 10, results describe only these"),
+        count("annotators", "annotators whose answers count; below 10, results describe only these"),
     )
     persons: pl.DataFrame = table(
         "One row per annotator.",
@@ -108,7 +108,7 @@ def status(path: str | Path) -> Status:
     part = Status.part(
         study=_study(now, ahead),
         pairs=[_pair(row) for row in now.pairs],
-        persons=[_person(row) for row in now.people],
+        persons=[_person(row) for row in now.annotators],
     )
     return Status.of([part], [*now.notes, *_told(now, ahead)], provenance=origin)
 
@@ -147,8 +147,8 @@ def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
     return {
         "name": now.plan.name,
         "state": now.state,
-        "invited": len(now.people),
-        "began": sum(value.began for value in now.people),
+        "invited": len(now.annotators),
+        "began": sum(value.began for value in now.annotators),
         "answers": now.answers,
         "paid": now.paid,
         "refused": now.refused,
@@ -182,7 +182,7 @@ def _pair(pair: PairNow) -> dict[str, Any]:
         "margin_low": pair.low,
         "margin_high": pair.high,
         "impossible": pair.impossible,
-        "people": pair.people,
+        "annotators": pair.annotators,
     }
 
 

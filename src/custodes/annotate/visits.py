@@ -91,22 +91,22 @@ def digest_of(text: str) -> str:
 
 def _next(log: EventLog, session: Session) -> View:
     """The next page: qualification, a batch, a break, or the end."""
-    state, worker, people = log.state, session.worker, log.state.plan.people
-    if worker.qualified is None and people.qualification:
-        if worker.work.trained < people.qualification:
+    state, worker, annotators = log.state, session.worker, log.state.plan.annotators
+    if worker.qualified is None and annotators.qualification:
+        if worker.work.trained < annotators.qualification:
             choice = assignment_policy.known(state, session, "qualification", _random(log, session))
             if choice is not None:
                 return _ask(log, _give(log, session, choice))
-        passed = worker.work.training_right >= people.passed
+        passed = worker.work.training_right >= annotators.passed
         log.event("qualified", session=session, passed=passed)
         if not passed:
             return _done(log, session, "failed")
     if session.batch == 0:
-        if worker.batches >= people.batches:
+        if worker.batches >= annotators.batches:
             return _done(log, session, "finished")
         _begin_batch(log, session)
-    if session.number >= people.batch:
-        if worker.batches >= people.batches or not _is_open(log):
+    if session.number >= annotators.batch:
+        if worker.batches >= annotators.batches or not _is_open(log):
             return _done(log, session, "finished")
         return Break(batches=worker.batches, answers=worker.work.paid)
     choice = _choice(log, session) if _is_open(log) else None
@@ -122,12 +122,12 @@ def _begin_batch(log: EventLog, session: Session) -> None:
 
 def is_done(log: EventLog, session: Session) -> bool:
     """Whether a batch of a visit is complete, and no other has begun."""
-    return session.batch > 0 and session.number >= log.state.plan.people.batch and not session.open
+    return session.batch > 0 and session.number >= log.state.plan.annotators.batch and not session.open
 
 
 def _may_go_on(log: EventLog, session: Session) -> bool:
     """Whether another batch may begin in this visit."""
-    return is_done(log, session) and not session.finished and session.worker.batches < log.state.plan.people.batches
+    return is_done(log, session) and not session.finished and session.worker.batches < log.state.plan.annotators.batches
 
 
 def _is_open(log: EventLog) -> bool:
@@ -188,7 +188,7 @@ def _without_question(log: EventLog, session: Session) -> View:
             left = WAIT if first is None else first - now
             return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
     log.waiting.pop(session.id, None)
-    is_later = _is_open(log) and log.state.plan.people.recruit == "links"
+    is_later = _is_open(log) and log.state.plan.annotators.recruit == "links"
     return replace(_done(log, session, "no-work"), later=is_later)
 
 
@@ -210,7 +210,7 @@ def _patience(log: EventLog, worker: Annotator) -> float:
     may begin, that of a question now if others can only return one, 0 if this annotator has reached the maximum."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
-        return AN_HOUR if state.plan.people.recruit == "links" else LONGEST_LEASE
+        return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE
     return length(state.paces, is_new=False) if assignment_policy.below_cap(state, worker) else 0.0
 
 
@@ -253,7 +253,7 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
         sides = [Side(html=html, media=tuple(json.loads(images))) for html, images in rows]
     if question.mode == "rate":
         sides = sides[:1]
-    people, is_training = state.plan.people, issued.role == "qualification"
+    annotators, is_training = state.plan.annotators, issued.role == "qualification"
     before: dict[str, int] = {}
     if issued.again is not None:  # the withdrawn answer, in displayed order
         rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued.again,))
@@ -262,7 +262,7 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
     return Ask(
         assignment=issued.id,
         number=issued.number,
-        of=people.qualification if is_training else people.batch,
+        of=annotators.qualification if is_training else annotators.batch,
         context=context,
         sides=tuple(reversed(sides) if issued.flip else sides),
         given=before,
@@ -356,7 +356,7 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     worker = issued.session.worker
     # Only control questions end participation automatically; annotators readmitted by the owner stay.
     is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
-    if is_judged and standing_of(log, worker, typical=None, people=people_of(log)).name == "blocked":
+    if is_judged and standing_of(log, worker, typical=None, annotators=annotator_of(log)).name == "blocked":
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
@@ -431,13 +431,13 @@ def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
         log.event("second", session=issued.session, issued=issued)
 
 
-def people_of(log: EventLog) -> int:
+def annotator_of(log: EventLog) -> int:
     """Number of annotators with answers."""
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
 
 
-def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, people: int) -> Standing:
-    """Status of an annotator among `people`; `typical`: the usual visible seconds per answer in this study."""
+def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, annotators: int) -> Standing:
+    """Status of an annotator among `annotators`; `typical`: the usual visible seconds per answer in this study."""
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(
@@ -452,5 +452,5 @@ def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, peop
         answers=work.answers,
         refused=work.refused,
         equal_share=(totals.equal - work.equal) / others if others else 0.0,
-        people=people,
+        annotators=annotators,
     )

@@ -92,7 +92,7 @@ def effort(
     one_of("question", question, PASSES)
     options = options or {}
     draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
-    sizes, rows = {"items": 0, "systems": 0, "metrics": 0, "people": 0, "aspects": 1}, 0
+    sizes, rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
         sizes |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
     elif study is not None:

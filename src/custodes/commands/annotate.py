@@ -79,9 +79,9 @@ def new(
     if serve_for is not None:
         from custodes.annotate.server import usual_port
 
-        serve(place, people=serve_for, port=usual_port())
+        serve(place, annotators=serve_for, port=usual_port())
     else:
-        tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --people 10")
+        tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --annotators 10")
 
 
 def told(place: Path, *, after: int = 0) -> None:
@@ -140,7 +140,7 @@ def rehearse(
     plan: Annotated[
         list[Path] | None, Parameter(help="Another plan file (.toml) to compare; repeatable.", negative="")
     ] = None,
-    people: Annotated[Number, Parameter(help="Number of annotators at the same time (default: 20).")] = None,
+    annotators: Annotated[Number, Parameter(help="Number of annotators at the same time (default: 20).")] = None,
     margins: Annotated[
         str | None, Parameter(help="Margins of careful annotators between consecutive systems (default: 0,0.2).")
     ] = None,
@@ -162,7 +162,7 @@ def rehearse(
 ) -> int:
     """Simulate the annotation study: answers, hours, cost, and correct and wrong decisions.
 
-    Example: `custodes annotate rehearse study.db --people 10 --margins 0,0.1,0.3`
+    Example: `custodes annotate rehearse study.db --annotators 10 --margins 0,0.1,0.3`
     """
     from custodes.annotate.plan_file import read_plan
     from custodes.annotate.rehearsal import Rehearsal
@@ -171,7 +171,7 @@ def rehearse(
     output.check([study, *(plan or ())], Rehearsal.declared())
     arguments: dict[str, Any] = {
         "plans": {path.stem: read_plan(path) for path in plan} if plan else None,
-        "people": people,
+        "annotators": annotators,
         "margins": None if margins is None else numbers("--margins", margins),
         "careless": careless,
         "sided": sided,

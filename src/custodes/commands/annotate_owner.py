@@ -36,7 +36,7 @@ def held(study: Path) -> Iterator[Service]:
 def invite(
     study: Study,
     *,
-    people: Annotated[int, Parameter(help="Number of links.", converter=whole)],
+    annotators: Annotated[int, Parameter(help="Number of links.", converter=whole)],
     url: Annotated[
         str | None,
         Parameter(help="Start of the links (default: the last address of the server, else the default of `serve`)."),
@@ -50,7 +50,7 @@ def invite(
 
     While a study is being served, create links on its owner's page.
 
-    Example: `custodes annotate invite study.db --people 10 -o links.csv`
+    Example: `custodes annotate invite study.db --annotators 10 -o links.csv`
     """
     if output is not None:
         check_distinct_files([output], [study])
@@ -64,7 +64,7 @@ def invite(
         check_address("--url", url)
     with held(study) as service:
         start = (url or service.address().result() or local_url()).rstrip("/")
-        links = service.invite(people).result()
+        links = service.invite(annotators).result()
         service.set_address(start).result()
     text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
     if url is None:

@@ -21,7 +21,7 @@ NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options with another name than their key."""
 SINGLE = {"aspects": "aspect"}
 """Alternative names of options that can be repeated, once for each value."""
-IN_A_FILE = {("people", "codes")}
+IN_A_FILE = {("annotators", "codes")}
 """Keys available only in a file, because a table cannot be given on the command line."""
 
 

@@ -26,7 +26,7 @@ def serve(
         bool, SWITCH, Parameter(name="--open", help="Open the owner's page in the browser.")
     ] = False,
     i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
-    people: Annotated[
+    annotators: Annotated[
         int, Parameter(help="Number of new links for annotators; they are printed once.", converter=whole)
     ] = 0,
 ) -> None:
@@ -34,7 +34,7 @@ def serve(
 
     At the end it prints the state of each study and the command to run next.
 
-    Example: `custodes annotate serve study.db --people 4 --backup copies`
+    Example: `custodes annotate serve study.db --annotators 4 --backup copies`
     """
     from custodes.annotate.server import CONNECTIONS
     from custodes.annotate.server import serve as served
@@ -49,7 +49,7 @@ def serve(
         backup=backup,
         open_browser=open_browser,
         i_know=i_know,
-        people=people,
+        annotators=annotators,
         tell=flushed,
     )
 

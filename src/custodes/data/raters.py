@@ -41,7 +41,7 @@ UNLIKE = "signatures-differ"
 """The note on raters with the same name that may be different."""
 INCOMPLETE = "raters-beside-incomplete"
 """The note on metrics that the raters table next to their file does not name."""
-UNTOLD = "direction-not-told"
+UNTOLD = "undeclared-direction"
 """The note on metrics with names of metrics for which lower is better, if no table declares it."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better; scores with these names are probably theirs."""

@@ -26,10 +26,10 @@ from custodes.data.loading import (
     sidecar_tables,
     without_sidecars,
 )
-from custodes.data.mapping.column_vocabulary import NAMES, named, sides
+from custodes.data.mapping.column_vocabulary import NAMES, named, parts, sides
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import certain, flags, suggested
-from custodes.data.mapping.labels import label_layout
+from custodes.data.mapping.labels import LABEL_WORDS, label_layout
 from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
@@ -143,6 +143,8 @@ def read(
         else _described(_study_in(source, reader=reader, invalid=invalid, columns=setting.columns), source, raters)
         for source in opened
     ]
+    if not setting.columns.patterns:
+        studies = _with_human_labels(studies)
     study = replace(join(studies), selection=setting.selection)
     for what, side in (("raters", raters), ("items", items)):
         if side is not None:
@@ -151,6 +153,22 @@ def read(
             side_table: dict[str, Any] = {what: table.frame, f"{what}_name": table.name}
             study = study.describe(**side_table)
     return replace(study, notes=(*study.notes, *study.raters.untold()))
+
+
+def _with_human_labels(studies: list[Study]) -> list[Study]:
+    """The studies; a column named just `label` is human if the other inputs have metrics and no human label."""
+    if len(studies) < 2 or any(study.humans for study in studies):
+        return studies
+    result = list[Study]()
+    for study in studies:
+        (rater, *others) = study.metrics or ("",)
+        beside = any(other.metrics for other in studies if other is not study)
+        if beside and study.labels and not others and set(parts(rater)) <= LABEL_WORDS:
+            message = f"{study.name}: column {rater} is read as human labels, since the other inputs have metrics only"
+            kinds = study.raters.with_kinds({rater: "human"})
+            study = replace(study, raters=kinds, notes=(*study.notes, *noted(("human-labels", True, message))))
+        result.append(study)
+    return result
 
 
 def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:

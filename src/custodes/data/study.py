@@ -83,7 +83,7 @@ class Study:
         parts: dict[str, Sized] = {
             "items": self.item_labels(),
             "systems": self.systems,
-            "people": self.humans,
+            "annotators": self.humans,
             "metrics": self.metrics,
         }
         parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
@@ -206,7 +206,7 @@ class Study:
             if not one_side:
                 need_none = "leaderboard or consistency, which need no human ratings"
                 raise InputError(f"{self.name}: {who}; add them, or use {need_none}")
-            people_notes += noted(("people-without-scores", len(people), f"{who}: metrics only"))
+            people_notes += noted(("annotators-without-ratings", len(people), f"{who}: metrics only"))
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
@@ -280,7 +280,7 @@ class Study:
             raise OptionError(f"human={human!r}: {judges[0]!r} is a metric; annotators: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
         left = [rater for rater in self.humans if rater not in people]
-        return people, noted(("people-not-selected", len(left), f"annotators not selected: {listed(left)}"))
+        return people, noted(("annotators-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
     def whose_people(self) -> str:
         """Advice on declaring the annotators, if there are none."""
@@ -320,7 +320,7 @@ class Study:
         beside = beside_people(unknown, people)
         likely = [name for name in unknown if looks_human(name) or name in beside]
         message = f"raters that look human are read as metrics: {listed(likely)}; name them in human, or exclude them"
-        return noted(("people-as-metrics", len(likely), message))
+        return noted(("annotators-as-metrics", len(likely), message))
 
     def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators with names of several aspects."""
@@ -338,7 +338,7 @@ class Study:
         strangers = rows.filter(~pl.col("rater").is_in(list(usable)))
         entries = [
             (
-                "aspect-without-people",
+                "aspect-without-annotators",
                 group.height,
                 f"metrics excluded, as no selected annotator rated their aspect {aspect!r}: {listed(group['rater'])}",
             )

@@ -472,7 +472,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}",
         ),
         (
-            "systems-without-people",
+            "systems-without-annotators",
             len(strangers),
             f"systems without a human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
         ),
@@ -483,7 +483,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             "(favoritism, ranking, correction, protocol) count every item once",
         ),
         (
-            "items-without-people",
+            "items-without-annotators",
             unrated,
             f"{unrated} of {len(comparison.items)} items have no two outputs rated by annotators{label}",
         ),

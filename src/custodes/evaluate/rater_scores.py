@@ -27,8 +27,8 @@ from custodes.evaluate.design import Design
 from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.ratios import mean_of_defined
 
-People = Literal["aspects", "annotators"]
-PEOPLE: tuple[People, ...] = ("aspects", "annotators")
+HumanRaters = Literal["aspects", "annotators"]
+HUMAN_RATERS: tuple[HumanRaters, ...] = ("aspects", "annotators")
 METRIC = "metric"
 
 FEW = 12
@@ -97,19 +97,19 @@ def name_of(rater: str, aspect: str) -> str:
 def rater_scores(
     study: Study,
     *,
-    people: People = "aspects",
+    human_raters: HumanRaters = "aspects",
     one_side: bool = False,
     variants: Patterns = None,
     **selection: Unpack[Selection],
 ) -> RaterScores:
     """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
 
-    With people='aspects' a human rater is an aspect (mean over annotators); with 'annotators' it is a combination of
-    annotator and aspect. A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown
+    With human_raters='aspects' a human rater is an aspect (mean over annotators); with 'annotators' it is a combination
+    of annotator and aspect. A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown
     names, `InputError` without scores, or with fewer than two raters, systems or items.
     """
-    one_of("people", people, PEOPLE)
-    who = select_rater_scores(study, study.select(**selection, one_side=one_side), people)
+    one_of("human_raters", human_raters, HUMAN_RATERS)
+    who = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
     return who if variants is None else _with_means(who, variants)
 
 
@@ -161,7 +161,7 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     return np.where(varies, values, np.nan).reshape(scores.shape[1:])
 
 
-def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterScores:
+def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) -> RaterScores:
     """The raters of a study and of its selected part."""
     scored = chosen.ratings.frame.filter(pl.col("item") != "")
     _check_enough(chosen, scored)
@@ -181,7 +181,7 @@ def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterSco
         names = [chosen.humans[i] for i in positions]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
         annotators[k, positions] = panel.values
-        if people == "aspects":
+        if human_raters == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
             parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
         else:

@@ -66,7 +66,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 def bars(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.prediction`; the bounds come from the result."""
     features = [name for name in FEATURES if name in set(result.prediction["features"])]
-    bounds = list(BOUNDS) if result.people.height else []
+    bounds = list(BOUNDS) if result.annotators.height else []
     what = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
     colour = alt.Color(
         "what:N",
@@ -85,9 +85,9 @@ def bars(data: Any, result: Ceiling) -> Any:
     beside = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
-            data=theme.inline(result.people),
+            data=theme.inline(result.annotators),
             key="target",
-            fields=[end for name in bounds for end in tables["people"].column(name).names],
+            fields=[end for name in bounds for end in tables["annotators"].column(name).names],
         ),
     )
     return alt.layer(
@@ -116,7 +116,7 @@ def bars(data: Any, result: Ceiling) -> Any:
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
-                    *theme.tips(tables["people"], name),
+                    *theme.tips(tables["annotators"], name),
                 ],
             )
             for name in bounds

@@ -17,7 +17,7 @@ from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots.choice import chosen
 from custodes.plots.drawable import drawable
 
-KINDS = {"human": "people", "metric": "metrics"}
+KINDS = {"human": "human raters", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
 """Width of a heat map cell in pixels: minimum without labels, minimum with a label, and maximum (for small studies)."""
 GAP = " "

@@ -16,7 +16,7 @@ CHANGED = "changed"
 """Value of the column `changed` if the corrected decision differs from the naive one; null elsewhere."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
-LABELS = {"_naive": "metric", "_human": "people", "": "corrected"}
+LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
 """Suffixes of the columns of `margin_rows`, and the labels of their sources."""
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)

@@ -95,7 +95,7 @@ def ranking_graphs(
     many = crowded(rows)
     drawn = table_rows(rows) if many else graph_rows(rows)
     panels = []
-    for rater, title in ((HUMAN, "people"), (metric, drawable(metric))):
+    for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
         of_rater = theme.inline(drawn.filter(pl.col("rater") == rater))
         panels.append(
             (table(of_rater) if many else picture(of_rater).properties(width=(width - 30) // 2)).properties(title=title)
@@ -177,7 +177,7 @@ def table(data: Any) -> Any:
                 alt.Tooltip("system:N"),
                 alt.Tooltip("opponent:N", title="against"),
                 alt.Tooltip("sign:N", title="decision"),
-                alt.Tooltip("says:N", title="people"),
+                alt.Tooltip("says:N", title="human ratings"),
             ],
         )
     )

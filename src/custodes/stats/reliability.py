@@ -13,7 +13,7 @@ from custodes.stats.ratios import ratio
 
 Scale = Literal["nominal", "ordinal"]
 
-FEWEST_PEOPLE = 10
+FEWEST_ANNOTATORS = 10
 """Minimum number of annotators of a pair for an interval; with fewer, it would describe these annotators only."""
 
 MOST_BLOCKS = 50
@@ -210,7 +210,7 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
 
 class ClusteredMargins(NamedTuple):
     """Margins of pairs (pairs,) with bounds and the two-sided p-value of "no difference"; `people` is the number of
-    annotators, and `effective` their effective number. NaN with fewer annotators than `FEWEST_PEOPLE`."""
+    annotators, and `effective` their effective number. NaN with fewer annotators than `FEWEST_ANNOTATORS`."""
 
     margin: Floats
     low: Floats
@@ -268,7 +268,7 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     margin, effective = ratio(by_pair(total), n), ratio(n**2, by_pair(number**2))
     squares = by_pair((total - number * margin[cells[0]]) ** 2)
     error = np.sqrt(ratio(squares * people, people - 1.0)) / np.maximum(n, 1)
-    enough = (people >= FEWEST_PEOPLE) & (effective > 1)
+    enough = (people >= FEWEST_ANNOTATORS) & (effective > 1)
     freedom = np.where(enough, effective - 1, 1.0)
     reach = stdtrit(freedom, (1 + confidence) / 2) * error
     with np.errstate(divide="ignore", invalid="ignore"):

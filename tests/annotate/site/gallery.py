@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from custodes.annotate import safe_html
-from custodes.annotate.plan import People, Question, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan
 from custodes.annotate.site import guard, pages
 from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
 
@@ -42,8 +42,8 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
     several = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
     back = "https://app.prolific.com/submissions/complete?cc={code}"
-    platform = replace(plan, people=People(recruit="open", worker_id="PID", return_url=back))
-    opened = replace(plan, people=People(recruit="open"))
+    platform = replace(plan, annotators=AnnotatorPlan(recruit="open", worker_id="PID", return_url=back))
+    opened = replace(plan, annotators=AnnotatorPlan(recruit="open"))
     one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
     made: dict[str, str] = {
         "ask": pages.of_view(plan, question, **at),

@@ -13,14 +13,14 @@ from pathlib import Path
 import polars as pl
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
 
 SYSTEMS = ("Asterisk-7B", "Birchwood-Large")
 TOKEN = re.compile(r"/s/([\w-]+)")
-PEOPLE = People(batch=3, batches=2, cap=1.0, overlap=0.0, attention=0, gold_every=15)
+ANNOTATORS = AnnotatorPlan(batch=3, batches=2, cap=1.0, overlap=0.0, attention=0, gold_every=15)
 PLAN = StudyPlan(
-    people=PEOPLE,
+    annotators=ANNOTATORS,
     stopping=Ending(looks=(20, 30), boundary="none"),
     texts=StudyTexts(
         title="Hotels", consent="We ask which text is better.", instructions="Read both.", contact="a@example.org"

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.parametrize("host", ["127.0.0.1", MAPPED])
 def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
     """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host: there the origin decides."""
-    plan = plan_of(people={"recruit": "open"})
+    plan = plan_of(annotators={"recruit": "open"})
     with (
         Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,
         served(app({"study": service})) as at,
@@ -29,4 +29,4 @@ def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path)
         page.click("main button")
         page.wait_for_url("**/s/*")
         page.close()
-        assert service.snapshot().result().people
+        assert service.snapshot().result().annotators

@@ -29,7 +29,7 @@ PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
 def filled(path: Path, texts: list[str]) -> Service:
     """A study in which everything that may be somebody's text is one of these."""
-    plan = plan_of(people={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
+    plan = plan_of(annotators={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
 
     def fill(base: sqlite3.Connection) -> None:
         base.executemany(
@@ -55,7 +55,13 @@ def filled(path: Path, texts: list[str]) -> Service:
 
 
 NAMES = ("hostile", "plain")
-PAGES = ("/admin", "/admin/study", "/admin/study/questions", "/admin/study/people/w002", "/admin/study/people/w063")
+PAGES = (
+    "/admin",
+    "/admin/study",
+    "/admin/study/questions",
+    "/admin/study/annotators/w002",
+    "/admin/study/annotators/w063",
+)
 
 
 @pytest.fixture

@@ -14,7 +14,18 @@ from starlette.testclient import TestClient
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
-from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, pictured, told
+from tests.annotate.site.studying import (
+    ANNOTATORS,
+    PLAN,
+    SYSTEMS,
+    hidden,
+    invited,
+    judgments,
+    made,
+    opened,
+    pictured,
+    told,
+)
 
 
 class Visitor:
@@ -62,9 +73,9 @@ def visitor(service: Service) -> Iterator[Visitor]:
         yield Visitor(client, invited(service))
 
 
-def recruiting(service: Service, recruit: Any, **people: Any) -> None:
+def recruiting(service: Service, recruit: Any, **annotators: Any) -> None:
     """Let people come in another way."""
-    plan = replace(service.plan, people=replace(service.plan.people, recruit=recruit, **people))
+    plan = replace(service.plan, annotators=replace(service.plan.annotators, recruit=recruit, **annotators))
     service.replan(plan).result()
 
 
@@ -310,7 +321,7 @@ def test_a_study_that_is_full(service: Service) -> None:
 PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}
 
 
-def test_people_of_a_platform(service: Service) -> None:
+def test_annotator_of_a_platform(service: Service) -> None:
     back = "https://app.prolific.com/submissions/complete?cc={code}"
     recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
     with site(service) as client:
@@ -351,7 +362,7 @@ def test_images(tmp_path: Path) -> None:
 def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
     from custodes.annotate.plan import Ending, Question
 
-    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1))
+    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1))
     with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as service, site(service) as client:
         visitor = Visitor(client, invited(service))
         page = visitor.asked()

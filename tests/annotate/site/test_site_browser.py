@@ -16,7 +16,18 @@ from custodes.annotate.plan import Ending, Question, StudyTexts
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
-from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, texts, told
+from tests.annotate.site.studying import (
+    ANNOTATORS,
+    PLAN,
+    SYSTEMS,
+    invited,
+    judgments,
+    made,
+    opened,
+    pictured,
+    texts,
+    told,
+)
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
@@ -50,7 +61,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("studies")
     plans = {
         "compare": PLAN,
-        "aspects": replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1)),
+        "aspects": replace(
+            PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1)
+        ),
         "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending()),
         "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
         "markdown": replace(PLAN, texts=StudyTexts(render="markdown+math", language="de")),

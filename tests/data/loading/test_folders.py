@@ -120,6 +120,9 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     assert str(error.value) == (
         "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download them"
     )
+    (path / "train-00002-of-00003.parquet").unlink()
+    with pytest.raises(InputError, match=r"^hub: 2 of 3 shards of train are missing \(train-00001-of-00003, ...\)"):
+        read(path)
     sharded(path, [*SHARDS, "test-00000-of-00001"])
     with pytest.raises(InputError, match="^hub: holds 2 splits; select one with hub::SPLIT: test, train$"):
         read(path)

@@ -133,12 +133,12 @@ def test_empty_columns_are_people_to_come() -> None:
 def test_people_in_no_pattern_are_told() -> None:
     frame = wide("human_style_ann1", "expert_2", "bleu", text=False)
     study = read(frame, columns={**OUTPUT, "score": ["human_{aspect}_{rater}", "metric:bleu"]})
-    assert {note.rule: note.message for note in study.notes}["unused-people"] == (
+    assert {note.rule: note.message for note in study.notes}["unused-annotators"] == (
         "table: columns that look like human ratings are not used: expert_2; name them in columns"
     )
     long = half("rating", rater="rater", item="item", system="system").with_columns(expert=pl.lit(3))
     rules = [note.rule for note in read(long, columns={"score": "rating"}).notes]
-    assert rules == ["unused-columns", "unused-people"]
+    assert rules == ["unused-columns", "unused-annotators"]
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,7 @@ def test_a_table_whose_aspects_became_people_says_so() -> None:
     notes = [note for note in cu.read(frame).notes if note.rule == "aspects-in-names"]
     assert "--columns 'human:{aspect:style,depth}_{rater}'" in notes[0].message
     problems = cu.check(cu.read(frame), human="style_*").problems
-    found = problems.filter(pl.col("rule") == "people-as-metrics")["message"].to_list()
+    found = problems.filter(pl.col("rule") == "annotators-as-metrics")["message"].to_list()
     assert "depth_al, depth_bo" in found[0]
 
 

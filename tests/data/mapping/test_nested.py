@@ -248,3 +248,9 @@ def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> Non
     assert row["score"].to_list() == [76.0]
     assert study.outputs is not None
     assert set(study.outputs.texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}
+
+
+def test_text_in_braces_is_no_object() -> None:
+    frame = pl.DataFrame({"id": [1, 2, 3], "text": ['{"a": 1}', '{"a": 2}', "{braces}"]})
+    assert nested_columns(frame) == []
+    assert nested_columns(frame.head(2)) == ["text"]

@@ -367,3 +367,17 @@ def test_verdicts_beside_pairs_of_outputs() -> None:
         assert study.preferences.frame["preference"].to_list() == [1, -1, 0] * 4
         assert set(outputs_of(study).texts["system"]) == set(systems)
         assert ("nameless-systems" in {note.rule for note in study.notes}) == (systems == ("a", "b"))
+
+
+def test_a_column_with_one_name_does_not_name_the_systems() -> None:
+    rows = long(
+        lambda item, system: {
+            "model": "base",
+            "model_name": system,
+            "prompt": prompt_of(item),
+            "completion": text_of(item, system),
+        }
+    )
+    for names in (("model", "model_name"), ("model_name", "model")):
+        frame = as_frame(rows).select(*names, "prompt", "completion")
+        assert cu.read(frame).outputs.texts["system"].unique().sort().to_list() == list(SYSTEMS)

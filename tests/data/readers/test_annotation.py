@@ -68,7 +68,7 @@ def test_what_people_said(path: Path) -> None:
     assert study.outputs.sources["source"][0] == "source of d0"
     assert study.name == "study.db"
     told = {note.rule: note.count for note in study.notes}
-    assert told == {"invalid-verdict": 1, "excluded-people": 1, "second-opinions": 1}
+    assert told == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
 
 
 def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:

@@ -235,6 +235,12 @@ def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None
         answer = rates(study, by="topic")
         assert answer.rates["n_labelled"].to_list() == [20]
         assert answer.slices["n_labelled"].sum() == 20
+    people.write_text("\n".join(["sample_id,label", *(f"{k},{'pass' if k % 3 else 'fail'}" for k in range(20))]))
+    study = read(log, people)
+    assert study.humans == ("label",)
+    assert "column label is read as human labels" in " ".join(note.message for note in study.notes)
+    assert rates(study).rates["n_labelled"].to_list() == [20]
+    assert read(people).humans == ()
     two = write_json(tmp_path / "b.json", inspect_log([inspect_sample(1, "C")]) | {})
     other = json.loads(two.read_text())
     other["eval"]["task"] = "another"

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from custodes.data.readers.verdict_words import what_is_said
 from custodes.data.reading import read
 from custodes.data.writing import long_tables
 from custodes.errors import InputError
@@ -142,3 +143,11 @@ def test_every_documented_word_and_order_is_read() -> None:
     for name, word, expected in cases:
         found = read(pl.DataFrame([row | {name: word}])).preferences.frame
         assert found[{"winner": "preference"}.get(name, name)].to_list() == [expected], word
+
+
+def test_names_of_systems_in_our_own_format() -> None:
+    first, second = pl.Series(["A", "1"]), pl.Series(["B", "2"])
+    by_name = what_is_said(pl.Series("winner", ["B", "1"]), first, second, where="file", written=True)
+    assert by_name.preference.to_list() == [-1.0, 1.0]
+    signs = what_is_said(pl.Series("winner", ["1", "-1"]), second, first, where="file", written=True)
+    assert signs.preference.to_list() == [1.0, -1.0]

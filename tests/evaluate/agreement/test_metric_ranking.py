@@ -52,7 +52,7 @@ def test_letters_go_by_the_test_of_all_pairs_at_alpha() -> None:
     # no number of flips that is drawn tells anything at this level
     strict = made([1.0, 1.6, 2.2, 3.0], items=40, alpha=1e-6)
     assert set(strict.standing["group"]) == {"a"}
-    assert {note.rule for note in strict.notes} >= {"nothing-told-apart"}
+    assert {note.rule for note in strict.notes} >= {"no-significant-difference"}
 
 
 def test_nothing_is_claimed_without_resamples_or_with_few_clusters() -> None:

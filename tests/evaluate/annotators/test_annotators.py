@@ -62,7 +62,7 @@ def test_who_only_guesses_often_enough_is_named() -> None:
 def uneven() -> cu.Annotators:
     """Everybody is right; a few share much with others, most share little."""
     rows, _, _ = planted(np.random.default_rng(4), tasks=130, people=12, overlap=1, times=3, uneven=True, skill=(80, 1))
-    return cu.annotators(cu.read(rows), method="dawid-skene", people="persons", resamples=20)
+    return cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=20)
 
 
 def test_of_who_shares_little_no_competence_is_told_and_of_hardly_anything_no_agreement(uneven: cu.Annotators) -> None:
@@ -148,7 +148,7 @@ def test_slots_have_agreement_alone() -> None:
     ],
 )
 def test_who_is_a_person(names: list[str], whole: bool, people: str, persons: bool) -> None:
-    made = cu.annotators(slots(names, whole=whole), people=people, resamples=0)
+    made = cu.annotators(slots(names, whole=whole), annotator_type=people, resamples=0)
     assert made.annotators["is_person"].to_list() == [persons] * 3
 
 
@@ -263,7 +263,7 @@ def test_categories_have_words_and_no_order() -> None:
     words = np.array(["bug", "praise", "refund"])
     truth = rng.integers(3, size=90)
     wide = {f"human_{name}": words[np.where(rng.random(90) < 0.8, truth, rng.integers(3, size=90))] for name in "abc"}
-    made = cu.annotators(pl.DataFrame({"id": range(90), **wide}), people="persons", resamples=20)
+    made = cu.annotators(pl.DataFrame({"id": range(90), **wide}), annotator_type="persons", resamples=20)
     assert set(made.labels["label"].drop_nulls()) == set(words)
     assert made.labels["expected_value"].null_count() == 90
     row = made.agreement.row(0, named=True)

@@ -20,7 +20,7 @@ from tests.simulation.careful_people import CAREFUL, Crowd, Draw, careless, expe
 
 
 def annotated(crowd: Crowd) -> cu.Annotators:
-    return cu.annotators(cu.read(crowd.rows), method="majority", people="persons", resamples=0)
+    return cu.annotators(cu.read(crowd.rows), method="majority", annotator_type="persons", resamples=0)
 
 
 def flagged(draw: Draw, seed: int) -> set[str]:

@@ -23,7 +23,7 @@ def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.
 
 def test_a_pair_is_as_sure_as_its_people() -> None:
     rows = answers(people=12)
-    made = cu.annotators(cu.read(rows), method="majority", people="persons", resamples=0).pairs
+    made = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).pairs
     assert made.select("system_a", "system_b", "answers", "annotators").rows() == [
         ("A", "B0", 72, 12),
         ("A", "B1", 72, 12),
@@ -40,7 +40,7 @@ def test_a_pair_is_as_sure_as_its_people() -> None:
 
 
 def test_fewer_than_ten_speak_of_themselves() -> None:
-    made = cu.annotators(cu.read(answers(people=9)), method="majority", people="persons", resamples=0).pairs
+    made = cu.annotators(cu.read(answers(people=9)), method="majority", annotator_type="persons", resamples=0).pairs
     assert made["margin_low"].is_null().all()
     assert made["margin"].is_not_null().all()
     assert set(made["reason"]) == {"fewer than 10 annotators: the estimate describes only these"}

@@ -62,14 +62,14 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
 
 
 def test_people_are_split_in_halves(made: Ceiling) -> None:
-    assert made.people.height == 0  # one annotator
+    assert made.annotators.height == 0  # one annotator
     rng = np.random.default_rng(4)
     scores = planted()
     opinion = scores["ann", "style"]
     voices = {name: opinion + 2.5 * rng.normal(size=opinion.shape) for name in ("ann", "bob", "cy")}
     told = asked({**scores, **{(name, "style"): voice for name, voice in voices.items()}})
-    assert told.people["target"].to_list() == ["style"]  # truth has one annotator
-    row = told.people.row(0, named=True)
+    assert told.annotators["target"].to_list() == ["style"]  # truth has one annotator
+    row = told.annotators.row(0, named=True)
     assert row["annotators"] == 3
     # One against the mean of the other two: correlation sqrt(1/2 * 2/3); the mean of three with the opinion sqrt(3/4).
     assert row["split_half"] == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(1 / 3)), abs=0.05)
@@ -86,9 +86,9 @@ def test_splits_that_say_nothing_are_left_out() -> None:
     opinion = scores["ann", "style"] + rng.normal(size=(ITEMS, SYSTEMS))
     pair = {("bob", "style"): np.where(odd, opinion, np.nan), ("cy", "style"): np.where(odd, np.nan, opinion)}
     two = asked({("first", ""): scores["first", ""], **pair})
-    assert two.people["split_half"].to_list() == [None]
+    assert two.annotators["split_half"].to_list() == [None]
     with_ann = asked({**scores, **pair})
-    assert with_ann.people["split_half"].null_count() == with_ann.people["attainable_low"].null_count() == 0
+    assert with_ann.annotators["split_half"].null_count() == with_ann.annotators["attainable_low"].null_count() == 0
     assert "no-split-half" not in [note.rule for note in with_ann.notes]
     # Four, where ann and bob rated one half of the items and cy and dan the other: one of three splits says nothing.
     apart = {
@@ -98,7 +98,7 @@ def test_splits_that_say_nothing_are_left_out() -> None:
     persons = np.stack(list(apart.values()))
     study = four_people({("first", ""): scores["first", ""], **{(name, "style"): own for name, own in apart.items()}})
     made = ceiling(study, model="ridge", resamples=100)
-    told = made.people.row(0, named=True)
+    told = made.annotators.row(0, named=True)
     assert told["annotators"] == 4
     assert None not in told.values()
     assert "no-split-half" not in [note.rule for note in made.notes]
@@ -121,7 +121,7 @@ def test_annotators_without_an_output_in_common_have_no_halves() -> None:
     scores["bob", "style"] = np.where(np.arange(ITEMS)[:, None] % 2, scores["ann", "style"], np.nan)
     scores["ann", "style"][1::2] = np.nan
     made = asked(scores, resamples=20)
-    assert made.people["split_half"].to_list() == made.people["attainable"].to_list() == [None]
+    assert made.annotators["split_half"].to_list() == made.annotators["attainable"].to_list() == [None]
     assert [note.message for note in made.notes if note.rule == "no-split-half"] == [
         "annotators cannot be split into halves that rated the same outputs: 'style'"
     ]
@@ -156,7 +156,7 @@ def test_one_aspect_has_metrics_alone_and_says_so() -> None:
         ("annotators rated one aspect only: there are no features from other aspects (humans, both, information)")
     ]
     schema = asked(planted(), resamples=0)
-    for name in ("gaps", "information", "people", "history", "halo"):
+    for name in ("gaps", "information", "annotators", "history", "halo"):
         assert made.to_frame(name).schema == schema.to_frame(name).schema
 
 

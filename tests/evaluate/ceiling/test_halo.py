@@ -144,12 +144,17 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
 
 def test_one_annotator_is_noted() -> None:
     told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
-    assert told == [("ratings of one annotator only: agreement between annotators is unknown (tables people, halo)")]
+    assert told == [
+        ("ratings of one annotator only: agreement between annotators is unknown (tables annotators, halo)")
+    ]
     table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
     table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))
     told = noted(asked(table), "one-annotator")
     assert told == [
-        ("ratings of 'aspect1' of one annotator only: agreement between annotators is unknown (tables people, halo)")
+        (
+            "ratings of 'aspect1' of one annotator only: "
+            "agreement between annotators is unknown (tables annotators, halo)"
+        )
     ]
     assert not noted(asked(ratings(1.0)), "one-annotator")
 

@@ -60,9 +60,9 @@ def test_other_aspects_are_missing_information_and_stay_longest_in_the_lasso(res
 
 
 def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) -> None:
-    assert result.people["target"].to_list() == ["style"]
-    assert result.people["split_half"][0] > 0.5
-    assert result.people["attainable"].is_null().all()
+    assert result.annotators["target"].to_list() == ["style"]
+    assert result.annotators["split_half"][0] > 0.5
+    assert result.annotators["attainable"].is_null().all()
     for table in (result.forward, result.backward, result.next, result.halo):
         assert table.is_empty()
 

@@ -87,7 +87,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     scores["distance", ""] = -scores["ann", "style"] - scores["ann", "truth"]
     study = judged(scores)
     warned = complementarity(study, resamples=50)
-    notes = [note.message for note in warned.notes if note.rule == "against-people"]
+    notes = [note.message for note in warned.notes if note.rule == "negative-agreement"]
     assert len(notes) == 1
     assert notes[0].startswith(
         "rankings opposite to human ratings: distance. If lower is better, declare it in the "
@@ -95,7 +95,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     )
     turned = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))
     made = complementarity(turned, resamples=50)
-    assert "against-people" not in [note.rule for note in made.notes]
+    assert "negative-agreement" not in [note.rule for note in made.notes]
     before, after = found(warned), found(made)
     assert after["distance", "human:style"] == pytest.approx(1 - before["distance", "human:style"])
     assert after["distance", "human:style"] < 0.5 < before["distance", "human:style"]
@@ -137,7 +137,7 @@ def test_the_weight_of_an_item_is_how_often_it_counts() -> None:
 def test_annotators_are_compared_one_by_one_on_demand() -> None:
     scores = small(6)
     scores["bob", "style"] = drawn(1, 7, 5).round()
-    made = complementarity(judged(scores), people="annotators", resamples=0)
+    made = complementarity(judged(scores), human_raters="annotators", resamples=0)
     assert [n for n in made.raters["rater"] if n.startswith(("ann", "bob"))] == ["ann:style", "bob:style", "ann:truth"]
     expected = np.nanmean(
         [by_definition(x, y, "tau-b") for x, y in zip(scores["ann", "style"], scores["bob", "style"], strict=True)]
@@ -147,9 +147,9 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
     together = complementarity(judged(scores), aspect="style", resamples=0)
     told = [note.message for note in together.notes if note.rule == "no-pairs"]
     assert told == [
-        ("no two raters to compare for human-human; people='annotators' compares the annotators one by one")
+        ("no two raters to compare for human-human; human_raters='annotators' compares the annotators one by one")
     ]
-    assert made.provenance.options["people"] == "annotators"
+    assert made.provenance.options["human_raters"] == "annotators"
 
 
 def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
@@ -177,16 +177,16 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
 def test_mixed_pairs_of_people_are_noted() -> None:
     scores = small(6)
     scores["bob", "style"] = drawn(1, 7, 5).round()
-    told = noted(complementarity(judged(scores), people="annotators", resamples=0), "mixed-human-pairs")
+    told = noted(complementarity(judged(scores), human_raters="annotators", resamples=0), "mixed-human-pairs")
     assert len(told) == 1
     assert told[0].startswith(
         "human-human averages pairs of two annotators on one aspect, of one annotator's "
         "aspects, and of neither; select one aspect"
     )
     assert not noted(complementarity(judged(scores), resamples=0), "mixed-human-pairs")
-    one = complementarity(judged(scores), people="annotators", aspect="style", resamples=0)
+    one = complementarity(judged(scores), human_raters="annotators", aspect="style", resamples=0)
     assert not noted(one, "mixed-human-pairs")
-    assert not noted(complementarity(judged(small(6)), people="annotators", resamples=0), "mixed-human-pairs")
+    assert not noted(complementarity(judged(small(6)), human_raters="annotators", resamples=0), "mixed-human-pairs")
 
 
 def test_nobody_with_a_ranking_is_refused() -> None:
@@ -210,7 +210,7 @@ def test_one_cluster_answers_without_intervals() -> None:
     [
         ({"level": "systems"}, "level='systems'; allowed: system, utterance .did you mean 'system'"),
         ({"distance": "taub"}, "distance='taub'; allowed: tau-b, strict, half, ordinal .did you mean 'tau-b'"),
-        ({"people": "aspect"}, "people='aspect'.*did you mean 'aspects'"),
+        ({"human_raters": "aspect"}, "human_raters='aspect'.*did you mean 'aspects'"),
         ({"systems": "A"}, "only 1 system"),
     ],
 )

@@ -73,7 +73,7 @@ def study_of(scores: dict[Any, Any]) -> cu.Study:
 
 
 def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
-    made = complementarity(study_of(disjoint()), people="annotators", resamples=20)
+    made = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
     assert made.pairs["complementarity"].null_count() == 16
     assert noted(made, "unconnected-raters") == [
         "16 pairs of raters ranked nothing in common; in `clusters` they have the average similarity"

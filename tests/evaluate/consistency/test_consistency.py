@@ -165,6 +165,7 @@ def test_failures_are_counted_by_system_order_and_reason() -> None:
     whole = made.filter(factor="all").row(0, named=True)
     assert (whole["queried"], whole["empty_rate"], whole["unreadable_rate"]) == (40, 1 / 40, 0.5)
     assert whole["tie_rate"] == 3 / 40
+    assert "order" not in set(made["factor"])  # all have one order
     of_c = made.filter(factor="system", level="C").row(0, named=True)
     assert (of_c["queried"], of_c["failure_rate"]) == (20, 1)
     assert of_c["p_value"] < 0.001

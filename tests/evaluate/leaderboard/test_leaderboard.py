@@ -517,7 +517,7 @@ def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: py
 def test_sides_are_no_systems() -> None:
     table = pl.DataFrame({"item": range(20), "system_a": "chosen", "system_b": "rejected", "preference": 1})
     board = cu.leaderboard(cu.read(by(table, "ann", "human")), **QUICK)
-    assert "one-sided-people" in rules(board)
+    assert "one-sided-annotators" in rules(board)
 
 
 def one_system() -> pl.DataFrame:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import ndtri
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
@@ -84,7 +85,14 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     difference = needed(plan(versions), "difference")
     assert difference["system"] == "v0 and v1"
     assert difference["by_judge"] <= difference["random"] * 1.05
-    assert needed(plan(versions, difference=0.2), "difference")["by_judge"] < difference["by_judge"] / 3
+    coarse = plan(versions, difference=0.2)
+    assert needed(coarse, "difference")["by_judge"] < difference["by_judge"] / 3
+    # Two proportions at a power of .8 with unpooled variances, such as in Fleiss, Levin and Paik (2003), equation 4.14
+    # without the correction for continuity.
+    counts = coarse.allocation.with_columns(positive=pl.col("n") * pl.col("positive_rate")).group_by("system")
+    rates = counts.agg(pl.col("positive").sum() / pl.col("n").sum())["positive"].to_numpy()
+    labels = (rates * (1 - rates)).sum() * ((ndtri(0.975) + ndtri(0.8)) / 0.2) ** 2
+    assert needed(coarse, "difference")["human_alone"] == np.ceil(labels)
 
 
 def in_languages() -> pl.DataFrame:

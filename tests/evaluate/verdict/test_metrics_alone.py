@@ -73,7 +73,7 @@ def test_complementarity_of_metrics_alone() -> None:
     value = made.pairs["complementarity"].item()
     assert value == pytest.approx(whole.pairs.filter(rater_a="m1", rater_b="m2")["complementarity"].item())
     assert made.gaps.is_empty()
-    assert [note.rule for note in made.notes] == ["no-people"]
+    assert [note.rule for note in made.notes] == ["no-annotators"]
 
 
 def test_a_cycle_and_unconnected_systems_have_no_best() -> None:

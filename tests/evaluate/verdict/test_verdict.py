@@ -200,7 +200,7 @@ def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, An
     problem = {
         "aspect": "fluency",
         "severity": "warning",
-        "rule": "one-sided-people",
+        "rule": "one-sided-annotators",
         "message": "people always prefer the same side",
         "examples": [],
     }

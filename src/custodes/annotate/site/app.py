@@ -68,14 +68,14 @@ class Site:
         """The start page: the entry page of the study if there is only one open study."""
         if len(self.services) == 1:
             name, service = next(iter(self.services.items()))
-            if service.plan.people.recruit == "open":
+            if service.plan.annotators.recruit == "open":
                 return RedirectResponse(f"/j/{name}", 303)
         raise HTTPException(404)
 
     def _joined(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]
         service = self.services.get(name)
-        if service is None or service.plan.people.recruit == "links":
+        if service is None or service.plan.annotators.recruit == "links":
             raise HTTPException(404)
         return name, service
 
@@ -99,8 +99,8 @@ class Site:
             params = arrivals.link_parameters(plan, fields)
         except InputError as problem:
             return HTMLResponse(pages.message("unknown", plan, what=str(problem)), 400)
-        worker = params.pop(plan.people.worker_id, "")
-        if plan.people.worker_id and not worker:
+        worker = params.pop(plan.annotators.worker_id, "")
+        if plan.annotators.worker_id and not worker:
             return HTMLResponse(pages.of_arrival(plan, params, path=request.url.path), 422)
         address = request.client.host if request.client else ""
         token = await asyncio.wrap_future(service.join(external_id=worker, params=params, address=address))

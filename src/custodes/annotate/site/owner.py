@@ -110,14 +110,14 @@ def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[Non
 def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     """The plan with the values that may change during annotation: price, number of annotators, their cap, budget."""
     price = _number("price", fields.get("price", ""), such_as=0.15)
-    cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
+    cap = _number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g} is not allowed; give a number of at least 0")
     most, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
         money=msgspec.structs.replace(plan.money, price=price),
-        people=msgspec.structs.replace(plan.people, most=most, cap=cap),
+        annotators=msgspec.structs.replace(plan.annotators, most=most, cap=cap),
         stopping=msgspec.structs.replace(
             plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
         ),
@@ -160,7 +160,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/{study}/report.html", owner.report, "GET"),
         ("/admin/{study}/backup.db", owner.backup, "GET"),
         ("/admin/{study}/codes.csv", owner.codes, "GET"),
-        ("/admin/{study}/people/{label}", owner.person, "GET"),
+        ("/admin/{study}/annotators/{label}", owner.person, "GET"),
         ("/admin/{study}/{what}", owner.do, "POST"),
     ]
     return [
@@ -248,7 +248,7 @@ class Owner:
             file=service.path.name,
             now=now,
             ahead=ahead,
-            join=None if now.plan.people.recruit == "links" else f"{self._base(request)}/j/{name}",
+            join=None if now.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
         )
 
     async def person(self, request: Request) -> Response:
@@ -257,7 +257,7 @@ class Owner:
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
-        person = next((one for one in now.people if one.label == label), None)
+        person = next((one for one in now.annotators if one.label == label), None)
         if person is None:
             raise HTTPException(404)
         rows = await rows_of(service.path, _ANSWERS, label)
@@ -274,8 +274,8 @@ class Owner:
         name, service = self._find(request)
         what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
-            people = whole("people", fields.get("people", ""), most=INVITED)
-            tokens = await asyncio.wrap_future(service.invite(people))
+            annotators = whole("annotators", fields.get("annotators", ""), most=INVITED)
+            tokens = await asyncio.wrap_future(service.invite(annotators))
             links = [(label, f"{self._base(request)}/s/{token}") for label, token in tokens]
             return owner_formats.page("owner/invited.html", name=name, links=links)
         if what == "peek":
@@ -315,7 +315,7 @@ class Owner:
         """A spreadsheet of annotators to be paid."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        return codes(name, now.people)
+        return codes(name, now.annotators)
 
     def _find(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]

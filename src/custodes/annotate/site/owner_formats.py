@@ -43,7 +43,7 @@ FLAGS = {
 }
 
 STUCK = {
-    "people": "the annotators have all reached their maximal proportion; invite more",
+    "annotators": "the annotators have all reached their maximal proportion; invite more",
     "nobody": "no answer for a day, so no end can be estimated",
 }
 """Reasons for a missing estimate of the remaining hours."""
@@ -180,7 +180,7 @@ def file_name(name: str) -> str:
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
-def codes(name: str, people: Sequence[PersonNow]) -> Response:
+def codes(name: str, annotators: Sequence[PersonNow]) -> Response:
     """A spreadsheet of annotators to be paid."""
     import polars as pl
 
@@ -189,7 +189,7 @@ def codes(name: str, people: Sequence[PersonNow]) -> Response:
     kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("worker", "source", "external_id"), pl.String)
     kinds |= {"code": pl.String}
     kinds |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
-    rows = [_paid(one) for one in people]
+    rows = [_paid(one) for one in annotators]
     content = table_bytes(pl.DataFrame(rows, schema=kinds), "codes.csv", quote_formulas=True)
     headers = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=headers)

@@ -180,7 +180,7 @@ def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str
 def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
     """The entry page of an open link: a description of the study, and a button that passes on the link's parameters;
     with a field for the worker's id if the plan needs it and the link lacks it."""
-    worker_id = plan.people.worker_id
+    worker_id = plan.annotators.worker_id
     return render("join.html", plan=plan, path=path, params=params, typed="" if worker_id in params else worker_id)
 
 

@@ -150,25 +150,25 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
     """
-    people, money = plan.people, plan.money
+    annotators, money = plan.annotators, plan.money
     sentences = LANGUAGES[available_language(plan.texts.language)]
-    checks = [sentences.qualification.format(number=people.qualification, passed=people.passed)] * bool(
-        people.qualification
+    checks = [sentences.qualification.format(number=annotators.qualification, passed=annotators.passed)] * bool(
+        annotators.qualification
     )
-    checks += [sentences.checks] * bool(people.attention or people.gold_every)
-    answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * people.batch))
+    checks += [sentences.checks] * bool(annotators.attention or annotators.gold_every)
+    answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotators.batch))
     noun = plan.question.noun or sentences.noun
     return {
         "question": plan.question.text,
         "noun": noun,
         "name": noun[:1].upper() + noun[1:],
         "title": plan.texts.title or plan.name,
-        "batch": str(people.batch),
-        "batches": str(people.batches),
+        "batch": str(annotators.batch),
+        "batches": str(annotators.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
         "contact": plan.texts.contact or sentences.no_contact,
         "checks": " ".join(checks),
-        "identity": sentences.identity["worker_id" if people.worker_id else people.recruit],
+        "identity": sentences.identity["worker_id" if annotators.worker_id else annotators.recruit],
         "pay": sentences.pay.format(answer=answer, batch=batch) if money.price else sentences.no_pay,
     }

@@ -422,7 +422,7 @@ def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> li
     """Notes on unused numeric columns that look like human ratings."""
     people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
     message = f"{where}: columns that look like human ratings are not used: {listed(people)}; name them in columns"
-    return [("unused-people", len(people), message)]
+    return [("unused-annotators", len(people), message)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:

@@ -38,4 +38,4 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
     others = f", but for {listed(metrics)}" if metrics else ""
     message = f"{where}: raters of column {source!r} are read as human{others}; give --human if this is wrong"
-    return mapped.with_columns(kinds.alias("kind")), noted(("people-by-column", not of_metrics, message))
+    return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not of_metrics, message))

@@ -126,7 +126,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     again = _units(second.frame, "system_a", "system_b") + _units(scored.second_ratings.frame, "system")
     notes = noted(
         (
-            "excluded-people",
+            "excluded-annotators",
             answers,
             f"{where}: {answers} answers of excluded annotators ({people}) are left out; interim "
             "analyses are not recomputed",

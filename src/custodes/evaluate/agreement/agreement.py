@@ -433,7 +433,7 @@ def _told_notes(
         ),
         *noted(
             (
-                "nothing-told-apart",
+                "no-significant-difference",
                 len(silent),
                 f"no two metrics differ significantly{label_of(comparison.aspect)} by {listed(silent, limit=6)}",
             ),

@@ -36,7 +36,7 @@ from custodes.evaluate.annotators.consensus import (
     consensus,
     label_columns,
 )
-from custodes.evaluate.annotators.identity import SLOT, People, persons
+from custodes.evaluate.annotators.identity import SLOT, AnnotatorType, persons
 from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
@@ -50,7 +50,7 @@ MOST_SHOWN = 20
 """Maximum number of rows of a type of answer in the terminal, in addition to flagged annotators."""
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
-FEW_PEOPLE = 10
+FEW_ANNOTATORS = 10
 """With fewer annotators, results describe these annotators only."""
 
 
@@ -208,13 +208,13 @@ class Annotators(Result):
 @question(
     "custodes annotators battles.csv --method mace --format csv --table labels",
     method="Model of the annotators (default: auto, by the number of answers).",
-    people="Whether raters are persons or slots shared by several persons (default: auto).",
+    annotator_type="Whether raters are persons or slots shared by several persons (default: auto).",
 )
 def annotators(
     study: Study,
     *,
     method: Method = "auto",
-    people: People = "auto",
+    annotator_type: AnnotatorType = "auto",
     human: Patterns = None,
     systems: Patterns = None,
     aspect: Patterns = None,
@@ -232,7 +232,7 @@ def annotators(
     The study may have verdicts or ratings on a scale; for numeric ratings, alpha uses squared differences. `method`
     'dawid-skene' estimates a confusion matrix for each annotator, 'mace' the probability that the annotator knows the
     label, and 'majority' estimates no model. 'auto' chooses 'dawid-skene' where half of the annotators share at least
-    20 answers with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. `people`
+    20 answers with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. The type
     'auto' reads the raters table, then names and the overlap of tasks (see the notes). For slots, only agreement is
     computed.
 
@@ -254,7 +254,7 @@ def annotators(
     chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
     if not chosen.humans:
         for note in chosen.notes:
-            if note.rule == "people-without-scores":
+            if note.rule == "annotators-without-ratings":
                 silent = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.whose_people())
@@ -264,7 +264,7 @@ def annotators(
             f"{study.name}: the selected annotators gave no score or verdict "
             f"({listed(chosen.humans, limit=3)}); select others"
         )
-    person_names, who = persons(chosen, chosen.humans, people)
+    person_names, who = persons(chosen, chosen.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
@@ -372,8 +372,8 @@ def _notes(
         ("method", bool(method), f"{part.what}{of}: combined by {method}, because {why}"),
         ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are neither labels nor competence"),
         (
-            "few-people",
-            n < FEW_PEOPLE and not slots,
+            "few-annotators",
+            n < FEW_ANNOTATORS and not slots,
             f"{part.what}{of} describe these {n} annotators: intervals are over items and do not "
             "extend to other annotators",
         ),

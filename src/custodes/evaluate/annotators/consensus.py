@@ -26,7 +26,7 @@ Method = Literal["auto", "dawid-skene", "mace", "majority"]
 
 ENOUGH = 20
 """Median number of shared answers per annotator from which confusion matrices are estimated (Dawid-Skene)."""
-FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
+FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
 """Minimum number of answers expected to be wrong by chance for an estimate of competence."""
@@ -73,8 +73,8 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
         return method, "as requested"
     if slots:
         return "majority", "slots may be shared by several persons"
-    if len(part.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
-        return "majority", f"fewer than {FEWEST_PEOPLE} annotators or {FEWEST_DOUBLED} tasks answered by several"
+    if len(part.raters) < FEWEST_ANNOTATORS or doubled < FEWEST_DOUBLED:
+        return "majority", f"fewer than {FEWEST_ANNOTATORS} annotators or {FEWEST_DOUBLED} tasks answered by several"
     middle = float(np.median(counts))
     if middle >= ENOUGH:
         return "dawid-skene", f"half of the annotators answered {middle:g} or more tasks that others answered"

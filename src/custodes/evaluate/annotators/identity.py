@@ -12,7 +12,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
 
-People = Literal["auto", "persons", "slots"]
+AnnotatorType = Literal["auto", "persons", "slots"]
 
 WHOLE = 0.9
 """Minimum proportion of the tasks of similarly named raters for a rater to count as having answered all of them."""
@@ -20,19 +20,19 @@ WHOLE = 0.9
 SLOT = "a slot, which several persons may share"
 
 
-def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozenset[str], list[Note]]:
+def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) -> tuple[frozenset[str], list[Note]]:
     """The raters that are single persons, and notes on how this was determined.
 
     With 'auto' the raters table decides. Any other rater is a slot if its name is numbered (`annotator2`, `human_b`)
     and all raters with similar names answered (nearly) the same tasks, as in files with a column per slot.
     """
-    if people != "auto":
-        return frozenset(raters if people == "persons" else ()), []
+    if annotator_type != "auto":
+        return frozenset(raters if annotator_type == "persons" else ()), []
     names = study.raters.frame.filter(pl.col("person"))["rater"]
     declared = frozenset(raters) & frozenset(names)
     slots = _slots(study, [name for name in raters if name not in declared])
     assumed = sorted(frozenset(raters) - declared - slots)
-    how = "declare it with people='persons' or 'slots', or in the column 'person' of a raters table"
+    how = "declare it with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, noted(
         (
             "slots",

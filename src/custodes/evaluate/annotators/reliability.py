@@ -11,7 +11,7 @@ from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAn
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.reliability import (
-    FEWEST_PEOPLE as FEWEST_SAMPLED,
+    FEWEST_ANNOTATORS as FEWEST_SAMPLED,
 )
 from custodes.stats.reliability import (
     Scale,
@@ -26,10 +26,10 @@ from custodes.stats.reliability import (
 )
 
 FEW_DOUBLES = 30
-FEWEST_PEOPLE = 10
+FEWEST_ANNOTATORS = 10
 """Minimum number of annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
-TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
+TOO_FEW_ANNOTATORS = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
 WITHOUT_ORDER = "categories have no order: nominal alpha only"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
@@ -71,7 +71,7 @@ def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: flo
     counts = np.bincount(answers.worker, minlength=len(part.raters))
     tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
     reach = intervals.student_quantile(confidence, len(part.raters)) * tastes.error
-    are_persons, several = not slots, len(part.raters) >= FEWEST_PEOPLE
+    are_persons, several = not slots, len(part.raters) >= FEWEST_ANNOTATORS
     icc = tastes.icc if are_persons and not part.nominal else np.nan
     return {
         "answer_type": part.what,
@@ -106,5 +106,5 @@ def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> di
         "margin": margins.margin,
         "margin_low": margins.low,
         "margin_high": margins.high,
-        "reason": ["" if enough else TOO_FEW_PEOPLE for enough in margins.people >= FEWEST_SAMPLED],
+        "reason": ["" if enough else TOO_FEW_ANNOTATORS for enough in margins.people >= FEWEST_SAMPLED],
     }

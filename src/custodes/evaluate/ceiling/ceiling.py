@@ -30,7 +30,7 @@ from custodes.evaluate.ceiling.prediction_target import (
     Model,
     target_of,
 )
-from custodes.evaluate.ceiling.predictions import agreements, history_columns, people_columns, prediction_columns
+from custodes.evaluate.ceiling.predictions import agreements, annotator_columns, history_columns, prediction_columns
 from custodes.evaluate.ceiling.system_level import system_target_of
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rater_scores import FEW, METRIC, RaterScores, few_clusters_notes, rater_scores
@@ -88,7 +88,7 @@ class Ceiling(Result):
         label("features_b", "another row of `prediction`", "Against"),
         score("difference", "`kendall` with features_a minus with features_b, from the same resamples", interval=True),
     )
-    people: pl.DataFrame = table(
+    annotators: pl.DataFrame = table(
         "Reliability of the human ratings, which bounds prediction. No row for a target with one annotator.",
         count("annotators", "annotators who rated it"),
         score(
@@ -290,7 +290,7 @@ def ceiling(
         return Ceiling.part(
             target.aspect,
             **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
-            people=people_columns(target, of_people, confidence),
+            annotators=annotator_columns(target, of_people, confidence),
             halo=halo,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target, target.x, target.y),
@@ -362,7 +362,7 @@ def _system_level(
     return Ceiling.part(
         target.aspect,
         **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
-        people=target.split_half_columns(confidence, of_people),
+        annotators=target.split_half_columns(confidence, of_people),
         information=target.information_columns(confidence),
         lasso=target.lasso_columns(),
         history=history_columns(target, agreement, confidence, target.n_clusters),
@@ -386,10 +386,10 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
     rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
     undated = sum(who.dates[i] is None for i in metrics)
     targets = result.prediction["target"].unique(maintain_order=True)
-    alone = targets.filter(~targets.is_in(result.people["target"].to_list()))
+    alone = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
     where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
-    undivided = result.people.filter(pl.col("split_half").is_null())["target"]
-    both = result.prediction.join(result.people, on="target", maintain_order="left")
+    undivided = result.annotators.filter(pl.col("split_half").is_null())["target"]
+    both = result.prediction.join(result.annotators, on="target", maintain_order="left")
     beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
     return noted(
         (
@@ -420,7 +420,7 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "one-annotator",
             len(alone),
-            f"ratings{where} of one annotator only: agreement between annotators is unknown (tables people, halo)",
+            f"ratings{where} of one annotator only: agreement between annotators is unknown (tables annotators, halo)",
         ),
         (
             "no-split-half",

@@ -64,7 +64,7 @@ def prediction_columns(
     }
 
 
-def people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
+def annotator_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
     """Agreement of two halves of the annotators, and the tau-b that a perfect predictor could reach."""
     if len(target.persons) < 2:
         return {}

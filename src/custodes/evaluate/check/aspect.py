@@ -70,7 +70,7 @@ def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Prob
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
     declared = any(note.rule == "sides" for note in comparison.notes)
     if len(comparison.systems) == 2 and len(sides) == 1 and not declared:
-        yield problem("one-sided-people", side=comparison.systems[0 if 1 in sides else 1])
+        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in sides else 1])
 
 
 def _against_people(
@@ -108,7 +108,7 @@ def _against_people(
     against = [name for name, below in zip(comparison.metrics, clear, strict=True) if below]
     for is_lower, advice in ADVICE.items():
         if metrics := [name for name in against if (name in lower) is is_lower]:
-            yield problem("against-people", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
+            yield problem("negative-agreement", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
 
 
 ADVICE = {

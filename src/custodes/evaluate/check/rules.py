@@ -13,21 +13,21 @@ from custodes.evaluate.check.problems import Problem
 
 TRUNCATED = "truncated"
 """The rule on scores of truncated texts, which is also the note of a metric with such scores."""
-SILENT = "people-without-scores"
+SILENT = "annotators-without-ratings"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
 """Notes on an aspect that are warnings."""
 WARNED = (
-    *(POOLED, REPEATED, TASTES, "unused-people", "place-or-column", "item-in-each-row", "graded-preference"),
+    *(POOLED, REPEATED, TASTES, "unused-annotators", "place-or-column", "item-in-each-row", "graded-preference"),
     *("unused-order", SILENT, HALF, UNLIKE, UNTOLD, INCOMPLETE, TRUNCATED, STOPPED),
 )
 """Notes on a study that are warnings, since they may reverse a conclusion or bias a comparison; others are infos."""
-SIDED = ("one-sided-people", "sides")
+SIDED = ("one-sided-annotators", "sides")
 """Rules on pairs whose sides (chosen, rejected) are compared instead of systems."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),
     "no-metrics": ("warning", "{why}"),
-    "no-people": ("warning", "{why}"),
+    "no-annotators": ("warning", "{why}"),
     "no-human-ratings": (
         "info",
         "every rater is a metric ({metrics}); add a file of human ratings, or collect them by custodes annotate new"
@@ -38,12 +38,12 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         "info",
         "negative agreement is not tested: a test at {alpha:.0%} needs at least {fewest} resamples",
     ),
-    "against-people": (
+    "negative-agreement": (
         "warning",
         "metrics with negative agreement with annotators (Kendall below 0, all metrics tested "
         "together at {alpha:.0%}): {metrics}{advice}",
     ),
-    "one-sided-people": (
+    "one-sided-annotators": (
         "warning",
         "annotators never prefer the system other than {side!r}. If these are sides of a pair "
         "(chosen, rejected) and not systems, read sample accuracy; favoritism and rankings have "

@@ -41,7 +41,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         kinds = chosen.raters.kind
-        unknown = "no-people" if set(kinds.values()) != {"metric"} else "no-human-ratings"
+        unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
         yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
@@ -55,7 +55,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     yield from refusals(asked_of(chosen))
     yield from _raters(chosen, rules)
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "people-as-metrics"):  # these have rules of their own
+        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these have rules of their own
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
@@ -146,4 +146,4 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
             f"raters that look human are evaluated as metrics: {listed(people)}; if they are human, "
             "select them with human or give them the kind human, else leave them out of metrics"
         )
-        yield "people-as-metrics", message, people
+        yield "annotators-as-metrics", message, people

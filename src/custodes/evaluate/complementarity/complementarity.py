@@ -28,7 +28,7 @@ from custodes.evaluate.complementarity.distances import (
 )
 from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
 from custodes.evaluate.parallel import one_blas_thread
-from custodes.evaluate.rater_scores import METRIC, People, few_clusters_notes, rater_scores
+from custodes.evaluate.rater_scores import METRIC, HumanRaters, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats import intervals, ordination, rank_distance
 from custodes.stats.arrays import Floats
@@ -102,7 +102,7 @@ class Complementarity(Result):
     raters: pl.DataFrame = table(
         "One row per rater: mean complementarity with annotators and with metrics.",
         *_rater(),
-        score("with_humans", "mean complementarity with other human raters", "With people", interval=True),
+        score("with_humans", "mean complementarity with other human raters", "With human raters", interval=True),
         score("with_metrics", "mean complementarity with other metrics", interval=True),
         count(
             "position",
@@ -179,7 +179,7 @@ class Complementarity(Result):
     "custodes complementarity ratings.csv --raters raters.csv --distance half",
     level="Rank systems within each item, or items within each system (utterance).",
     distance="Distance between two rankings; the rules differ in how ties count.",
-    people="Human raters: one per aspect, or each annotator.",
+    human_raters="Human raters: one per aspect, or each annotator.",
     variants="Metrics to average into one, each pattern by itself: comma list of globs.",
 )
 def complementarity(
@@ -187,7 +187,7 @@ def complementarity(
     *,
     level: Level = "system",
     distance: rank_distance.Rule = "tau-b",
-    people: People = "aspects",
+    human_raters: HumanRaters = "aspects",
     variants: Patterns = None,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -202,9 +202,9 @@ def complementarity(
     `level` 'system' ranks the systems within each item and averages over items (Equation 3 of the paper);
     'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
     is (1 - tau_b) / 2, 'strict' the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
-    'ordinal' breaks ties by position. `people` has one rater per aspect ('aspects', mean over annotators), or each of
-    the 'annotators'. Metrics declared as lower is better are negated. `variants` replaces the metrics that match a
-    glob by the mean of their standardised scores, named by the glob without its `*` ('rouge-*': 'rouge').
+    'ordinal' breaks ties by position. `human_raters` has one rater per aspect ('aspects', mean over annotators) or
+    each of the 'annotators'. Metrics declared as lower is better are negated. `variants` replaces the metrics that
+    match a glob by the mean of their standardised scores, named by the glob without its `*` ('rouge-*': 'rouge').
 
     Intervals are Student's t intervals over resampled clusters of items (at the utterance level by the influence of
     each item, to first order). A constant rater has no ranking: its values are null, it is named in `left_out` and
@@ -223,7 +223,9 @@ def complementarity(
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
-    rankings = Rankings.of(rater_scores(study, people=people, one_side=True, variants=variants, **selection), level)
+    rankings = Rankings.of(
+        rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
+    )
     who, rng = rankings.who, np.random.default_rng(rng)
     times = who.design.resampled(resamples, rng)
     distances = Distances.of(rankings, distance, times, confidence, progress)
@@ -259,7 +261,7 @@ def complementarity(
         left_out=who.left_out_columns(space.left_out),
         **space.tables,
     )
-    notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, people)]
+    notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
     notes += [*few_clusters_notes(who.design.n_units, resamples), *space.notes]
     return Complementarity.of([tables], notes)
 
@@ -306,7 +308,7 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
     lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
     none = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
     several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
-    hint = "; people='annotators' compares the annotators one by one" if several and KINDS[0] in none else ""
+    hint = "; human_raters='annotators' compares the annotators one by one" if several and KINDS[0] in none else ""
     alone = not len(who.of_kind("human"))
     against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return noted(
@@ -316,10 +318,10 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
             f"{lost} rankings of pairs of raters excluded from the means ({rule}): on these "
             f"{rankings.unit}s one rater is constant, or they rated fewer than two common outputs",
         ),
-        ("no-people", alone, "no human ratings: metrics are compared with each other alone"),
+        ("no-annotators", alone, "no human ratings: metrics are compared with each other alone"),
         ("no-pairs", bool(none) and not alone, f"no two raters to compare for {', '.join(none)}{hint}"),
         (
-            "against-people",
+            "negative-agreement",
             len(against),
             f"rankings opposite to human ratings: {listed(against)}. If lower is better, declare it "
             "in the raters file (higher_is_better = false), else their distances mislead",
@@ -337,7 +339,7 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
     )
 
 
-def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
+def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
     """Notes on pairs of kinds that mix agreement between annotators with differences between aspects."""
     who, humans = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
@@ -345,4 +347,4 @@ def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
         "human-human averages pairs of two annotators on one aspect, of one annotator's aspects, "
         "and of neither; select one aspect to see the agreement between annotators"
     )
-    return noted(("mixed-human-pairs", people == "annotators" and several, message))
+    return noted(("mixed-human-pairs", human_raters == "annotators" and several, message))

@@ -57,7 +57,11 @@ class Covariate:
 
 
 def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
-    """Values of `output` looked up in sorted `outputs`; NaN for an output without one."""
+    """Values at `outputs`, from `value` at the sorted `output`; NaN for an output without one.
+
+    >>> _value_of(np.array([2, 5, 9]), np.array([2, 9]), np.array([0.1, 0.9])).tolist()
+    [0.1, nan, 0.9]
+    """
     if not output.size:
         return np.full(len(outputs), np.nan)
     at = np.searchsorted(output, outputs).clip(max=output.size - 1)

@@ -58,7 +58,7 @@ def notes_on(
             f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}; if these "
             "are sides of a pair (chosen, rejected) and not systems, a leaderboard has no meaning"
         )
-        notes += noted(("one-sided-people", True, message), aspect=aspect)
+        notes += noted(("one-sided-annotators", True, message), aspect=aspect)
     if HUMAN in models and (tests := models[HUMAN].direct) is not None:
         message = (
             f"strengths do not fit {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of systems by human"

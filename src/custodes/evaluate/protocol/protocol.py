@@ -313,11 +313,11 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
     """Notes of the comparison; those on metrics only if metrics are used."""
-    of_annotators = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
+    of_annotators = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
     message = f"{silent_pairs} pairs without a human-rated item{label_of(comparison.aspect)} are excluded"
-    return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
+    return [*notes, *noted(("pairs-without-annotators", silent_pairs, message), aspect=comparison.aspect)]
 
 
 def _infinite(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:

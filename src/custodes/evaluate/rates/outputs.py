@@ -92,6 +92,8 @@ class LabelledOutputs:
 
     def only(self, rows: Bools) -> LabelledOutputs:
         """The outputs of some rows."""
+        if rows.all():
+            return self
         return replace(
             self,
             system=self.system[rows],
@@ -152,8 +154,14 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     scale = study.labels.get(aspect)
     if scale is None:
         scale, rows = _from_numbers(study, rows, aspect)
-    outputs = rows.select(KEY).unique(maintain_order=True)
-    numbers = {name: _of_rater(rows, outputs, name, is_score=name in scale.scores) for name in study.raters.kind}
+    groups = rows.select(KEY).with_row_index("row").group_by(KEY, maintain_order=True).agg("row")
+    outputs, output = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
+    output[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
+    numbers = {
+        name: _of_rater(rows["score"].to_numpy()[of_rater], output[of_rater], len(outputs), name in scale.scores)
+        for name in study.raters.kind
+        for of_rater in [(rows["rater"] == name).to_numpy()]
+    }
     annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
     metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
     annotated = np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height)
@@ -211,19 +219,19 @@ def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints,
     return row, units.ravel(), np.where(single, 1.0, number)[row]
 
 
-def _of_rater(rows: pl.DataFrame, outputs: pl.DataFrame, rater: str, *, is_score: bool) -> Floats:
-    """Code or score of each output; with repeats the mean score, or the most frequent label (none for a draw)."""
-    of_rater = rows.filter(pl.col("rater") == rater).select(*KEY, "score")
-    if of_rater.select(KEY).is_duplicated().any():
-        grouped = of_rater.group_by(KEY)
-        value = pl.col("score").mean() if is_score else pl.col("score").mode()
-        of_rater = grouped.agg(value)
-        if not is_score:
-            of_rater = of_rater.select(
-                *KEY, pl.when(pl.col("score").list.len() == 1).then(pl.col("score").list.first()).alias("score")
-            )
-    joined = outputs.join(of_rater, on=KEY, how="left", maintain_order="left")
-    return joined["score"].fill_null(np.nan).to_numpy().astype(np.float64)
+def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
+    """Code or score of each output; with repeats the mean score, or the most frequent label (none for a draw).
+
+    >>> _of_rater(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
+    array([ 0., nan, nan])
+    """
+    number = np.bincount(output, minlength=n_outputs)
+    if is_score or number.max(initial=0) <= 1:
+        return ratio(np.bincount(output, weights=values, minlength=n_outputs), number)
+    votes = np.zeros((n_outputs, int(values.max()) + 1))
+    np.add.at(votes, (output, values.astype(np.intp)), 1)
+    label = majority_label(votes)
+    return np.where((number > 0) & (label != UNKNOWN), label, np.nan)
 
 
 def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:

@@ -12,7 +12,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResul
 
 MARKED_EFFECT = 1.5
 """Design effect above which clusters of items are mentioned first."""
-OTHERWISE = ("against-people", "no-metrics")
+OTHERWISE = ("negative-agreement", "no-metrics")
 """Problems covered by `chance`, or irrelevant for a question on annotators."""
 
 

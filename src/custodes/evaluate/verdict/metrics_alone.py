@@ -24,7 +24,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     """
     view = AspectResults(results, aspect)
     problems = results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
-    yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-people")))
+    yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-annotators")))
     yield (
         "design",
         "There are no human ratings, so these sentences describe the preferences of the metrics, not which of "

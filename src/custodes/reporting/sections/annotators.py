@@ -52,7 +52,7 @@ INFLATED = (
     "margin of .20: .46). Use them for the direction of a difference, not for its size."
 )
 REPORTED = (
-    *("excluded-people", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
+    *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
 """Notes of the reader and of the selection about annotators."""

@@ -139,10 +139,10 @@ def _history(result: Ceiling) -> Figure:
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
-    """Rows of `prediction`, with those of `people` below each aspect; the predictors in words."""
+    """Rows of `prediction`, with those of `annotators` below each aspect; the predictors in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bounds = [
-        result.people.select(
+        result.annotators.select(
             "target",
             what=pl.lit(label),
             kendall=name,
@@ -241,7 +241,7 @@ def _turned(row: Mapping[str, float]) -> tuple[float, float]:
 
 def reached(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect: agreement of predictions from all metrics, and the bound of a perfect predictor."""
-    bounds = {row["target"]: row for row in result.people.iter_rows(named=True)}
+    bounds = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
     rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
     texts = []
     for (aspect, features), row in rows.items():

@@ -134,7 +134,7 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
     raters = (
         result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")
         .sort("with_humans", nulls_last=True, maintain_order=True)
-        .with_columns(pl.col("kind").replace("human", "people"))
+        .with_columns(pl.col("kind").replace("human", "human rater"))
     )
     rules = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
     averaged = [

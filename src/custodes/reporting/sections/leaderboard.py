@@ -18,7 +18,7 @@ from custodes.reporting.tables import chosen_table, table_html
 PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
 """Raters in the first figure."""
 
-WHO = (("people", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
+WHO = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
 """Figures and tables by rater: the name of the part, the rater, its displayed name."""
 
 

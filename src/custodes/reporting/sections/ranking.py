@@ -18,7 +18,7 @@ WINNERS = "Better systems on top; implied edges are left out."
 DIFFERENT = "Dotted: no significant difference by human ratings. Dashed red: the opposite by human ratings."
 SIGNS = "+: the row’s system is significantly better; −: the column’s. Best by human ratings first."
 SHADES = "Orange: no difference by human ratings. Red: the opposite. Grey: a difference by human ratings only."
-WHO = (("people", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
+WHO = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
 """Graphs and orders by rater: the name of the part, the rater, its displayed name, captions of its graph and table."""
 
 
