@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.table import check_columns, check_unique, label_column, number_column, refuse_values
 
-LENGTH, FORMAT, NAME = "length", "format", "name"
+ORDER, LENGTH, FORMAT, NAME, REPEAT = PROBES = ("order", "length", "format", "name", "repeat")
 KEY = ("item", "system", "against", "rater", "aspect", "probe", "order")
 OUTCOMES = ("plain", "changed")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), **dict.fromkeys(OUTCOMES, pl.Float64)}

@@ -208,14 +208,8 @@ def planned(
     message = f"{n_same} comparisons have identical outputs: they are ties and are not queried"
     counts = ", ".join(f"{probe} {number}" for probe, number in unchanged.items())
     no_change = f"{unchanged.total()} probes are not queried, as they would not change the request: {counts}"
-    return (
-        questions,
-        same,
-        [
-            *notes,
-            *noted(("identical-outputs", n_same, message), ("unchanged-by-probe", unchanged.total(), no_change)),
-        ],
-    )
+    notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", unchanged.total(), no_change))
+    return questions, same, notes
 
 
 def _changed(

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from custodes.arguments import value_list
-from custodes.data.probes import FORMAT, LENGTH, NAME
+from custodes.data.probes import LENGTH, NAME, ORDER, PROBES, REPEAT
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError, suggestion
 from custodes.judging.judge import Judge
-
-ORDER, REPEAT = "order", "repeat"
-PROBES = (ORDER, LENGTH, FORMAT, NAME, REPEAT)
 
 SHORTEST = 20
 """Minimum number of characters of a sentence; shorter ones, such as abbreviations, are joined to a neighbour."""

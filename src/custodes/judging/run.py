@@ -13,6 +13,7 @@ from custodes.answers.question import Rng, recorded
 from custodes.arguments import at_least, checked
 from custodes.cache import Cache
 from custodes.data.patterns import select_labels
+from custodes.data.probes import REPEAT
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
@@ -22,7 +23,7 @@ from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
-from custodes.judging.probes import REPEAT, Probes
+from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
 from custodes.judging.querying import query, query_plan
 from custodes.judging.requests import Client

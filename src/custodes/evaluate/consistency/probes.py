@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.tables import Column, count, label, points, share, table, with_interval
 from custodes.data.panel import label_codes
-from custodes.data.probes import NAME, OUTCOMES
+from custodes.data.probes import NAME, ORDER, OUTCOMES, REPEAT
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import PROBE, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
@@ -19,7 +19,6 @@ from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
-ORDER, REPEAT = "order", "repeat"
 NO_ANSWER = "no output has an answer in both forms"
 POINTS = 100.0
 KEY = ["rater", "factor"]
