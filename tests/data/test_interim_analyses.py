@@ -8,6 +8,7 @@ import pytest
 import custodes as cu
 from custodes.data.interim_analyses import SCHEMA, STOPPED, in_label_order, no_interim_analyses, sequential_notes
 from custodes.data.study import Study
+from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import verdict_of
 
 
@@ -52,6 +53,13 @@ def test_looks_are_selected_with_their_systems(study: Study) -> None:
     assert study.select(systems="A", one_side=True).looks.is_empty()
     assert study.select(one_side=True).looks.height == 2
     assert study.fingerprint() != cu.read(study.preferences.frame).fingerprint()
+
+
+def test_a_decision_for_the_second_system_is_read() -> None:
+    read = cu.read(looks(("A", "B", 1, -1, False), ("A", "C", 1, 1, False))).looks
+    assert read["decision"].to_list() == [-1, 1]
+    with pytest.raises(InputError, match="decision 2 in row 1; allowed: 1, 0, -1"):
+        cu.read(looks(("A", "B", 1, 2, False)))
 
 
 @pytest.mark.parametrize(

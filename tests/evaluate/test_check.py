@@ -15,7 +15,7 @@ def test_a_clean_study_has_no_problem() -> None:
     result = check(study_of(scores_of(0, items=50)))
     assert result.problems.height == 0
     summary = result.summary.row(0, named=True)
-    assert (summary["items"], summary["systems"], summary["annotators"], summary["metrics"]) == (50, 4, 1, 2)
+    assert (summary["items"], summary["systems"], summary["humans"], summary["metrics"]) == (50, 4, 1, 2)
     assert (summary["coverage"], summary["missing"], summary["ratings"]) == (1.0, 0, 600)
 
 

@@ -42,7 +42,7 @@ def marks(seed: int) -> np.ndarray:
 def test_people_alone_are_told_what_they_hold() -> None:
     result = cu.check(cu.read(battles()))
     row = result.summary.row(0, named=True)
-    counts = {"items": 40, "systems": 3, "annotators": 1, "metrics": 0, "ratings": 0, "verdicts": 120, "ties": 0.25}
+    counts = {"items": 40, "systems": 3, "humans": 1, "metrics": 0, "ratings": 0, "verdicts": 120, "ties": 0.25}
     assert {name: row[name] for name in counts} == counts
     assert result.raters.select("rater", "kind", "verdicts", "ties").rows() == [("human", "human", 120, 0.25)]
     assert result.problems.select("severity", "rule").rows() == [("warning", "no-metrics")]
@@ -52,7 +52,7 @@ def test_people_alone_are_told_what_they_hold() -> None:
 
 def test_metrics_alone_are_told_what_they_hold() -> None:
     result = cu.check(cu.read(battles("gpt", "metric")))
-    assert result.summary.select("annotators", "metrics", "verdicts", "ties").rows() == [(0, 1, 120, None)]
+    assert result.summary.select("humans", "metrics", "verdicts", "ties").rows() == [(0, 1, 120, None)]
     assert result.raters.select("rater", "kind", "ties").rows() == [("gpt", "metric", 0.25)]
     assert result.problems.select("severity", "rule").rows() == [("info", "no-human-ratings")]
     assert "custodes annotate new" in result.problems["message"][0]

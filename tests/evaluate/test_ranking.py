@@ -60,6 +60,8 @@ def test_errors_against_people() -> None:
     result = ranking(counts, resamples=0)
     # people win 40 times, the metric loses 40 times: z is the root of 40; one pair points the other way
     assert result.reversals.rows() == [("", *names[1], ["m"], pytest.approx(2 * norm.sf(40**0.5)))]
+    # A wins all of its 40 comparisons with each other system, so it has rank 1 on 40 items.
+    assert result.consensus.filter(rater="human", system="A")["borda"].to_list() == [40]
     row = result.errors.row(0, named=True)
     assert (row["correct"], row["inversion"], row["omission"], row["insertion"]) == pytest.approx((0.4, 0.2, 0.2, 0.2))
     assert row["correct_low"] is None

@@ -12,7 +12,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate import rater_comparison as module
 from custodes.evaluate.decision_graph import CELLS
-from custodes.evaluate.rater_comparison import compare
+from custodes.evaluate.rater_comparison import compare, tie_thresholds
 from custodes.stats import ABSENT
 from tests.evaluate.studies import grid, rated, study_of, verdicts
 
@@ -218,3 +218,14 @@ def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPa
         ),
     ):
         compare(replace(study))
+
+
+def test_a_threshold_cannot_be_fitted_on_other_folds_of_a_single_cluster() -> None:
+    rng = np.random.default_rng(0)
+    human, scores = rng.integers(1, 4, size=(12, 5)).astype(float), rng.normal(size=(2, 12, 5))
+    for n_units, is_same in ((1, True), (12, False)):
+        whole, per_item = tie_thresholds(
+            "calibrated", human=human, human_tie=0.0, scores=scores, units=np.arange(12) % n_units
+        )
+        assert per_item.shape == (2, 12)
+        assert (per_item == whole[:, np.newaxis]).all() == is_same

@@ -70,7 +70,7 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
 
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
-    >>> from custodes.annotate.plan import People
+    >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))
     >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
     {'PID': 'a1', 'STUDY_ID': '7'}

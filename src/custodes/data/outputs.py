@@ -103,6 +103,7 @@ def turns_of(context: str) -> list[tuple[str, str]] | None:
 
     >>> turns_of('[{"role": "user", "text": "Hi"}]'), turns_of("[1] a source")
     ([('user', 'Hi')], None)
+    >>> turns_of('[{"role": "user", "text": "Hi"}, "Hello"]')
     """
     if not context.lstrip().startswith("["):
         return None

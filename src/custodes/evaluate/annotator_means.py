@@ -36,6 +36,8 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
     >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
     >>> unpaired(scores, items=np.array([0]), item=np.array([0, 0]), first=np.array([0, 1]), second=np.array([1, 2]))
     1
+    >>> unpaired(scores, items=np.array([0]), item=np.array([0, 5]), first=np.array([0, 1]), second=np.array([1, 2]))
+    2
     """
     rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
     if not rated.any():

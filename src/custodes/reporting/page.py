@@ -19,7 +19,7 @@ def study_summary(context: Context) -> str:
     """The size of the study in one sentence."""
     summary = context.table("check.summary")
     aspects = [aspect for aspect in context.aspects if aspect]
-    words = {"items": "item", "systems": "system", "annotators": "annotator", "metrics": "metric"}
+    words = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
     sizes = {word: int(summary[name].max() or 0) for name, word in words.items()}  # type: ignore[arg-type]
     counts = [plural(size, word) for word, size in sizes.items() if size]
     return f"{names(counts)}{f', rated for {names(aspects)}' if aspects else ''}."

@@ -162,7 +162,7 @@ class Context:
     @cached_property
     def has_people(self) -> bool:
         """Whether there are human ratings."""
-        return bool(self.table("check.summary")["annotators"].sum())
+        return bool(self.table("check.summary")["humans"].sum())
 
     @cached_property
     def best(self) -> dict[str, str]:

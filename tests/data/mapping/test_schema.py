@@ -44,7 +44,7 @@ def test_a_schema_reads_and_selects(schema: Path, frame: pl.DataFrame) -> None:
     study = cu.read(frame, schema=schema)
     assert study.aspects == ("coherence", "fluency")
     answer = cu.check(study)
-    assert answer.summary.select("aspect", "annotators").rows() == [("coherence", 1)]
+    assert answer.summary.select("aspect", "humans").rows() == [("coherence", 1)]
     # a provenance tells what was asked, wherever it was said, and replays it
     assert answer.provenance.options["human"] == "ann*"
     assert answer.provenance.replay(study).summary.equals(answer.summary)

@@ -146,8 +146,8 @@ def test_every_documented_word_and_order_is_read() -> None:
 
 
 def test_names_of_systems_in_our_own_format() -> None:
-    first, second = pl.Series(["A", "1"]), pl.Series(["B", "2"])
-    by_name = what_is_said(pl.Series("winner", ["B", "1"]), first, second, where="file", written=True)
+    first, second = pl.Series(["Aster", "1"]), pl.Series(["Birch", "2"])
+    by_name = what_is_said(pl.Series("winner", ["Birch", "1"]), first, second, where="file", written=True)
     assert by_name.preference.to_list() == [-1.0, 1.0]
     signs = what_is_said(pl.Series("winner", ["1", "-1"]), second, first, where="file", written=True)
     assert signs.preference.to_list() == [1.0, -1.0]

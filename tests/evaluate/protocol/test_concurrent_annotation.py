@@ -213,6 +213,21 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
     assert all(study.is_open)
 
 
+def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
+    # Two pairs with 5 answers each; the first asks for 7 more, then both for 12: 24 answers are enough.
+    study = asking(pairs=2, budget=24, stop="decided")
+    for place in study.wanted(0):
+        study.answer(0, place, 0)
+    assert [len(study.wanted(pair)) for pair in (0, 1)] == [7, 5]
+    less = asking(pairs=2, budget=23, stop="decided")
+    for place in less.wanted(0):
+        less.answer(0, place, 0)
+    assert less.wanted(0) == []  # the second look of both pairs needs 24
+    for place in less.wanted(1):
+        less.answer(1, place, 0)
+    assert [len(less.wanted(pair)) for pair in (0, 1)] == [7, 6]
+
+
 def test_a_pair_that_comes_later_has_its_own_looks() -> None:
     study = asking(pairs=3)
     early = answered(study, preferences_of(4), at_random(0)).rulings[:]

@@ -128,6 +128,8 @@ def test_answers_not_asked_or_changed() -> None:
         ({"estimator": "mixture"}, "needs a metric"),
         ({"clusters": ["d"]}, "clusters"),
         ({"seed": -1}, "seed"),
+        ({"seed": None}, "give a whole number"),
+        ({"seed": np.random.default_rng(0)}, "give a whole number"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:

@@ -103,6 +103,10 @@ def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
     text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
     assert "judge over-rates v2 relative to v1: its TNR differs" in text
     assert "v1 and v2 do not differ significantly" in text
+    turned = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR change places
+    relabelled = versions(0.5, 0.5, 0.2).with_columns(pl.col("judge", "expert").replace(turned))
+    text = "\n".join(cu.verdict(relabelled).lines())
+    assert "judge over-rates v1 relative to v2: its TPR differs" in text
 
 
 def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None:

@@ -39,7 +39,7 @@ class Check(OfProblems):
         count("clusters", "groups of items (such as documents) that are resampled together"),
         count("systems", "systems compared"),
         count("raters", "annotators and metrics", essential=False),
-        count("annotators", "annotators"),
+        count("humans", "annotators"),
         count("metrics", "metrics and judges"),
         count("ratings", "scores"),
         count("verdicts", "pairwise verdicts"),

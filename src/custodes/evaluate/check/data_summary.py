@@ -72,7 +72,7 @@ def summary_of(
         "clusters": comparison.design.n_units,
         "systems": len(comparison.systems),
         "raters": n,
-        "annotators": len(comparison.people),
+        "humans": len(comparison.people),
         "metrics": len(comparison.metrics),
         "ratings": int(raters["ratings"].sum()),
         "verdicts": int(raters["verdicts"].sum()),

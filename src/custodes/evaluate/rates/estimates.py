@@ -83,8 +83,9 @@ class StratifiedLabels:
     @cached_property
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels in each stratum, and of all outputs."""
-        columns = (np.nan_to_num(column) * self.weights for column in self.outputs.gold.T)
-        labelled = [np.bincount(self.stratum, weights=column, minlength=self.n_strata) for column in columns]
+        rows = np.flatnonzero(self.outputs.labelled)
+        columns = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
+        labelled = [np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in columns]
         totalled = self.totalled * self.outputs.number
         total = np.bincount(self.stratum, weights=totalled, minlength=self.n_strata)
         return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), total.astype(np.float64))

@@ -80,7 +80,7 @@ class LabelledOutputs:
     human_alpha: float
     notes: list[Note]
 
-    @property
+    @cached_property
     def labelled(self) -> Bools:
         """(n,): whether an output has a human label."""
         return ~np.isnan(self.gold[:, 0])

@@ -181,7 +181,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         first, *_ = sentences
         sentences[first] = [*(("design", text) for text in serious(problems)), *sentences[first]]
         return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
-    if not results["check"].to_frame("summary")["annotators"].sum():
+    if not results["check"].to_frame("summary")["humans"].sum():
         ranked = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
         names = [str(aspect) for aspect in ranked]
         return Verdict.of([_part(name, metric_sentences(results, name, first=name == names[0])) for name in names], ())

@@ -200,8 +200,10 @@ def output_influence(
         return statistic(LabelCounts(flat[..., :size].reshape(*flat.shape[:-1], *shape), flat[..., size:]))
 
     moves = influence(of_cells, np.concatenate([counts.labelled.ravel(), counts.total]))
-    of_label = np.nansum(moves[:size].reshape(shape)[stratum] * labels, axis=1) * weights
-    return np.asarray(of_label + moves[size:][stratum] * totalled)
+    result = np.asarray(moves[size:][stratum] * totalled)
+    rows = np.flatnonzero(~np.isnan(labels[:, 0]))
+    result[rows] += (moves[:size].reshape(shape)[stratum[rows]] * labels[rows]).sum(axis=1) * weights[rows]
+    return result
 
 
 def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
@@ -227,10 +229,12 @@ def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np
         return second
     from scipy.special import ndtri
 
-    ranks = np.argsort(np.argsort(first))
-    normal = ndtri((ranks + 0.5) / len(ranks))
-    mixed = correlation * normal + np.sqrt(1 - correlation**2) * rng.standard_normal(len(ranks))
-    return np.asarray(np.sort(second)[np.argsort(np.argsort(mixed))])
+    n = len(first)
+    mixed = np.sqrt(1 - correlation**2) * rng.standard_normal(n)
+    mixed[np.argsort(first)] += correlation * ndtri((np.arange(n) + 0.5) / n)
+    reordered = np.empty(n)
+    reordered[np.argsort(mixed)] = np.sort(second)
+    return reordered
 
 
 def two_sided_p(draws: Floats) -> Floats:
