@@ -85,8 +85,8 @@ class Probes:
 def lengthened(text: str) -> str:
     """The text with its last sentence repeated; the same text if it is empty or has code.
 
-    >>> lengthened("It is in Peru. Lima is the capital of Peru.")
-    'It is in Peru. Lima is the capital of Peru. Lima is the capital of Peru.'
+    >>> lengthened("Lima lies on the coast. It is the capital of Peru.")
+    'Lima lies on the coast. It is the capital of Peru. It is the capital of Peru.'
     """
     parts = _sentences(text)
     if not parts or "```" in text:
