@@ -27,7 +27,7 @@ from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import put, quiet_pipe, say, tell
 from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
-from custodes.data.loading import matches, path_and_part, sidecar_raters
+from custodes.data.loading import PROBES, matches, path_and_part, sidecar_raters, sidecar_tables
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
@@ -340,12 +340,14 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
-    """Files that a command reads: its inputs, their raters tables, and all files named by options.
+    """Files that a command reads: its inputs, the tables next to them, and all files named by options.
 
-    `sidecars`: whether to include the raters tables next to the inputs (for scores, not for texts).
+    `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
     files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
-    beside = [side for file in files if sidecars for side in sidecar_raters(*path_and_part(file))]
+    places = [path_and_part(file) for file in files if sidecars]
+    beside = [side for place in places for side in sidecar_raters(*place)]
+    beside += [side for path, part in places for side in sidecar_tables(path, PROBES, part)]
     return [*files, *beside, *filter(os.path.isfile, _words(options))]
 
 

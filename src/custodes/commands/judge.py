@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from custodes.arguments import value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.judge_parts import (
@@ -69,17 +70,18 @@ def judge(
 ) -> int:
     """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
-    Next to FILE it writes FILE.raters.csv, FILE.details.jsonl and the cache of replies. The exit status is 1 if
-    questions have no reply (run the same command again to send only these) or if over half of the replies are
-    unreadable.
+    Next to FILE it writes FILE.raters.csv, FILE.details.jsonl, FILE.probes.csv (with --probe) and the cache of replies.
+    The exit status is 1 if questions have no reply (run the same command again to send only these) or if over half of
+    the replies are unreadable.
 
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """
     if sum((dry_run, write_requests is not None, replies is not None)) > 1:
         raise OptionError("judge: --dry-run, --write-requests and --replies exclude each other; give one of them")
-    places = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl")
-    examples, prompt, pairs = (options.get(name) for name in ("examples", "prompt", "pairs"))
-    read = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, replies]
+    places = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
+    examples, prompt, pairs, probe = (options.get(name) for name in ("examples", "prompt", "pairs", "probe"))
+    rewrites = value_list("probe", probe or ())
+    read = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, rewrites, replies]
     places.check(read_by(inputs, *read, sidecars=False), *([write_requests] if write_requests else []))
     if "sampling" in options:
         options["sampling"] = sampling_of(options["sampling"])
@@ -96,7 +98,7 @@ def judge(
         reading.study(inputs),
         who,
         client=client,
-        **{name: values[name] for name in ("pairs", "orders", "repeats", "rng")},
+        **{name: values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
     )
     asker = client_of(who, client, key=key_of(key_env), timeout=values["timeout"]) if asks else None
     budget = Budget.of(who, values["max_cost"], values["price"])

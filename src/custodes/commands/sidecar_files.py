@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.console import tell
-from custodes.data.loading import files_of_sidecar, load_table, sidecar_raters
+from custodes.data.loading import PROBES, files_of_sidecar, load_table, sidecar_raters
 from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
@@ -65,18 +65,22 @@ class OutputFiles:
             check_raters(places, self.tables[""])
 
     def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
-        """Write tables to their paths, and print these."""
+        """Write tables to their paths, and print these; an earlier file of an absent table is removed."""
         for name, place in self.tables.items():
-            say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
+            if name in tables:
+                say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
+            else:
+                place.unlink(missing_ok=True)
 
 
 def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
-    """Raise `OptionError` if a path is that of the raters table of another file than the output."""
+    """Raise `OptionError` if a path is that of the table of raters or probes of another file than the output."""
     for place in map(Path, places):
+        kind = "probes" if PROBES in place.name else "raters table"
         for file in files_of_sidecar(place):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
-                    f"cannot write {place}: it would be read as the raters table of {file.name} in the same "
+                    f"cannot write {place}: it would be read as the {kind} of {file.name} in the same "
                     "folder; name another output, or move that file"
                 )
 

@@ -45,6 +45,7 @@ def join(studies: Sequence[Study]) -> Study:
             preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
             second=_both(joined.second, other.second, "second opinion"),
             second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
+            probes=pl.concat([joined.probes, other.probes]),
             looks=pl.concat([joined.looks, other.looks]),
             raters=raters,
             items=joined.items.joined(other.items),

@@ -14,6 +14,7 @@ import polars as pl
 from custodes.arguments import checked
 from custodes.data.joining import join
 from custodes.data.loading import (
+    PROBES,
     LoadedTable,
     check_exists,
     exists,
@@ -22,6 +23,7 @@ from custodes.data.loading import (
     load_table,
     path_and_part,
     sidecar_raters,
+    sidecar_tables,
     without_sidecars,
 )
 from custodes.data.mapping.column_vocabulary import NAMES, named, parts, sides
@@ -33,6 +35,7 @@ from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
+from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
@@ -205,9 +208,10 @@ def _place(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
-    """A study with the raters tables next to its files, except the table given as `raters`."""
+    """A study with the tables of raters and probes next to its files, except the table given as `raters`."""
     place = _place(raters)
     for file in table.files if study.raters.frame.height else ():
+        study = _with_probes(study, file, table.part)
         sidecars = sidecar_raters(file, table.part)
         if place and any(
             path.resolve() == place[0].resolve() and part == place[1]
@@ -244,6 +248,18 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
         unread = raters is None and not sidecars and file.stem in RATED and plain.is_file()
         message = f"{plain.name} in the folder of {file.name} is not read automatically; give it as --raters"
         study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
+    return study
+
+
+def _with_probes(study: Study, file: Path, part: str | None) -> Study:
+    """A study with the probes next to a file."""
+    for path in sidecar_tables(file, PROBES, part):
+        side = load_table(path)
+        probes = read_probes(side.frame, where=side.name)
+        message = f"{file.name}: {probes.height} probes are read from {side.name} in the same folder"
+        notes = noted(("probes-beside", probes.height, message))
+        digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
+        study = replace(study, probes=pl.concat([study.probes, probes]), notes=(*study.notes, *notes), digest=digest)
     return study
 
 

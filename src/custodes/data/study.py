@@ -22,6 +22,7 @@ from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
+from custodes.data.probes import no_probes
 from custodes.data.raters import UNTOLD, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
@@ -51,7 +52,8 @@ class Study:
     Every row names its rater; `raters` has their kinds. `name` and `digest` identify the input. `selection` holds the
     default selection of questions (see `select`). `sides`: the systems are sides of a pair (chosen and rejected, first
     and second output), so none is better than another. `second` and `second_ratings`: second opinions on questions that
-    others answered first; they measure annotators, and no question on systems uses them. `looks`: interim analyses, if
+    others answered first; they measure annotators, and no question on systems uses them. `probes`: outcomes of outputs
+    in two forms (see `data.probes`), which only `consistency` uses. `looks`: interim analyses, if
     answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of codes, by aspect.
     `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no
     system, and its only one is named after the file. `cache`: results shared by several questions, for a study
@@ -62,6 +64,7 @@ class Study:
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
+    probes: pl.DataFrame = field(default_factory=no_probes)
     looks: pl.DataFrame = field(default_factory=no_interim_analyses)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
@@ -254,6 +257,7 @@ class Study:
             preferences=pairs,
             second=self.second.where(keep & among),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
+            probes=self.probes.filter(rated, pl.col("against").is_in([*system_names, ""])),
             looks=looks,
             raters=raters,
             items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
@@ -362,7 +366,7 @@ class Study:
     @cached_property
     def _digest_of_rows(self) -> str:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
-        for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
+        for again in (*_rows(self.second), self.second_ratings.frame, self.probes, self.looks):
             frames += [again] if again.height else []
         texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse, to_polars
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.judging.judge import Judge
+from custodes.judging.probes import Probes
 from custodes.judging.prompt import ItemTexts, Prompt, image_part
 from custodes.judging.requests import Request
 
@@ -31,15 +33,16 @@ Shown = Literal["both", "random", "ab"]
 ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}
 
-
 NOTHING_SENT = Request(key="", body={})
+NO_PROBES = Probes()
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
     """One question about an output, or about two in alphabetical order, shown in `order`.
 
-    Two identical outputs are a tie in every repeat and order, and are not queried.
+    Two identical outputs are a tie in every repeat and order, and are not queried. `probe`: the probe that changed the
+    output of the system `changed` ('': the original outputs); `reverse`: see `Form`.
     """
 
     item: str
@@ -48,6 +51,9 @@ class JudgeQuestion:
     repeat: str = NOT_ASKED
     order: str = ""
     texts: tuple[str, ...] = ()
+    probe: str = ""
+    changed: str = ""
+    reverse: bool = False
     request: Request = NOTHING_SENT
 
 
@@ -148,11 +154,19 @@ def planned(
     repeats: int,
     seed: int,
     before: Mapping[str, Sequence[Mapping[str, Any]]],
+    probes: Probes = NO_PROBES,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions by item, and the number of identical comparisons; `before`: the examples of each aspect as
     messages."""
     judge = prompt.judge
-    questions, same = list[JudgeQuestion](), list[JudgeQuestion]()
+    questions, same, unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
+
+    def sent(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
+        material = texts.material(question.item)
+        content = messages(prompt, question.aspect, material, question.texts, systems)
+        body = judge.body([*before.get(question.aspect, ()), *content])
+        return replace(question, request=Request.make(address, body, question.repeat))
+
     if judge.mode == "pointwise":
         rows: list[tuple[str, tuple[str, ...]]] = [
             (item, (system,)) for item, outputs in texts.outputs.items() for system in outputs
@@ -172,27 +186,49 @@ def planned(
                     presented = order
                     if outputs[1:] and not order:
                         presented = _drawn(seed, texts.material(item).source, outputs, aspect, repeat)
-                    ordered = outputs[::-1] if presented == "ba" else outputs
-                    sent = [*before.get(aspect, ()), *messages(prompt, aspect, texts.material(item), ordered)]
-                    questions.append(
+                    plain = sent(
                         JudgeQuestion(
                             item=item,
                             systems=systems,
                             aspect=aspect,
                             repeat=str(repeat),
                             order=presented,
-                            texts=ordered,
-                            request=Request.make(address, judge.body(sent), str(repeat)),
+                            texts=outputs[::-1] if presented == "ba" else outputs,
                         )
                     )
+                    questions.append(plain)
+                    for probe in probes.forms if repeat == 0 else ():
+                        draw = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
+                        question = sent(*_changed(plain, probes, probe, second=int(draw[0], 16) < 8))
+                        if question.request.key == plain.request.key:
+                            unchanged[probe] += 1
+                        else:
+                            questions.append(question)
     n_same = len({(question.item, question.systems) for question in same})
     message = f"{n_same} comparisons have identical outputs: they are ties and are not queried"
-    return questions, same, [*notes, *noted(("identical-outputs", n_same, message))]
+    counts = ", ".join(f"{probe} {number}" for probe, number in unchanged.items())
+    no_change = f"{unchanged.total()} probes are not queried, as they would not change the request: {counts}"
+    notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", unchanged.total(), no_change))
+    return questions, same, notes
 
 
-def messages(prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str]) -> list[dict[str, Any]]:
+def _changed(
+    plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
+) -> tuple[JudgeQuestion, tuple[str, ...]]:
+    """A question with the first or the `second` output displayed in the form of a probe, and the names to display."""
+    displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
+    place = int(second and len(displayed) > 1)
+    form = probes.form(probe, plain.item, displayed[place], plain.texts[place])
+    texts = tuple(form.text if k == place else text for k, text in enumerate(plain.texts))
+    question = replace(plain, texts=texts, probe=probe, changed=displayed[place], reverse=form.reverse)
+    return question, tuple(form.system if k == place else "" for k in range(len(displayed)))
+
+
+def messages(
+    prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
+) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if it has any."""
-    text = prompt.filled(aspect, material, *outputs)
+    text = prompt.filled(aspect, material, *outputs, systems=systems)
     if not material.images:
         return [{"role": "user", "content": text}]
     parts = [image_part(image) for image in material.images]

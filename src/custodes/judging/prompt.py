@@ -56,8 +56,8 @@ class Fenced(str):
     text: str
 
     @classmethod
-    def make(cls, role: str, text: str, *beside: str) -> Fenced:
-        """Enclose a text in tags; the tag also depends on the texts `beside` it.
+    def make(cls, role: str, text: str, *beside: str, system: str = "") -> Fenced:
+        """Enclose a text in tags, after the name of its system, if any; the tag also depends on the texts `beside` it.
 
         >>> print(Fenced.make("source", "Hello"))
         <source-185f8db32271>
@@ -67,7 +67,8 @@ class Fenced(str):
         tag = f"{role}-{_hash(text, *beside)}"
         while tag in text or any(tag in other for other in beside):  # practically impossible
             tag = f"{role}-{_hash(tag)}"
-        fenced = cls(f"<{tag}>\n{text}\n</{tag}>")
+        name = f"System: {' '.join(system.split())}\n" if system else ""
+        fenced = cls(f"{name}<{tag}>\n{text}\n</{tag}>")
         fenced.tag, fenced.text = tag, text
         return fenced
 
@@ -124,12 +125,15 @@ class Prompt:
         name = judge.prompt if is_file else f"{judge.prompt}.jinja"
         return cls(judge, _compiled(name, judge.mode, is_file=is_file))
 
-    def filled(self, aspect: str, material: ItemTexts, *outputs: str) -> str:
-        """The prompt for an output (or two, in presentation order) of an item."""
+    def filled(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
+        """The prompt for an output (or two, in presentation order) of an item; `systems`: names to display, if any."""
         judge = self.judge
         beside = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
-        fenced = [Fenced.make(role, text, *beside) for role, text in zip(roles, outputs, strict=True)]
+        fenced = [
+            Fenced.make(role, text, *beside, system=system)
+            for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
+        ]
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
         task = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
         scale = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}

@@ -13,6 +13,7 @@ from custodes.answers.question import Rng, recorded
 from custodes.arguments import at_least, checked
 from custodes.cache import Cache
 from custodes.data.patterns import select_labels
+from custodes.data.probes import REPEAT
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
@@ -22,6 +23,7 @@ from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
+from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
 from custodes.judging.querying import query, query_plan
 from custodes.judging.requests import Client
@@ -37,6 +39,7 @@ def judge(
     pairs: Any = "all",
     orders: Shown = "both",
     repeats: int = 1,
+    probe: Sequence[str] = (),
     cache: str | Path | Cache | None = None,
     client: Any = None,
     concurrency: int = 16,
@@ -64,6 +67,9 @@ def judge(
         Presentation orders: both, random, or ab (alphabetical).
     repeats : int
         Number of verdicts per question and order.
+    probe : sequence of str
+        Probes of biases: order, length, format, name, repeat, or files of rewritten outputs (item, system, text);
+        comma list or repeated.
     cache : path, Cache or None
         File of cached replies; None: no file.
     client : callable or None
@@ -108,7 +114,17 @@ def judge(
     [1, -1]
     """
     lasting = (cache.path if isinstance(cache, Cache) else cache) is not None
-    plan = prepare(texts, judge, pairs=pairs, orders=orders, repeats=repeats, client=client, rng=rng, lasting=lasting)
+    plan = prepare(
+        texts,
+        judge,
+        pairs=pairs,
+        orders=orders,
+        repeats=repeats,
+        probe=probe,
+        client=client,
+        rng=rng,
+        lasting=lasting,
+    )
     asker = client_of(judge, client, key=None, timeout=timeout)
     budget = Budget.of(judge, max_cost, price)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as stored:
@@ -126,6 +142,7 @@ def prepare(
     repeats: int,
     client: Any,
     rng: Rng,
+    probe: Sequence[str] = (),
     lasting: bool = True,
 ) -> JudgingPlan:
     """The plan of all questions; all errors of the input are raised before anything is sent. `lasting`: replies are
@@ -152,8 +169,17 @@ def prepare(
         raise InputError(f"{study.name}: references={judge.references}, and no item has one; give references, or 0")
     examples = examples_of(prompt, judged_texts, seed)
     left = judged_texts.only(judged_texts.systems, without=examples.items)
+    probes = Probes.make(probe, judge, orders=orders, outputs=left.outputs)
     questions, same, notes = planned(
-        left, prompt, place, pairs=pairs, orders=orders, repeats=repeats, seed=seed, before=examples.before
+        left,
+        prompt,
+        place,
+        pairs=pairs,
+        orders=orders,
+        repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
+        seed=seed,
+        before=examples.before,
+        probes=probes,
     )
     from_memory = isinstance(judge.examples, tuple)
     recorded_judge = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if from_memory else judge
@@ -166,7 +192,13 @@ def prepare(
         same=same,
         examples=f"{len(examples.items)}:{lot(examples.before)[:12]}" if examples.items else "",
         notes=(*study.notes, *examples.notes, *notes),
-        options={"judge": recorded_judge, "pairs": table, "orders": orders, "repeats": repeats},
+        options={
+            "judge": recorded_judge,
+            "pairs": table,
+            "orders": orders,
+            "repeats": repeats,
+            "probe": ",".join(probes.names),
+        },
         seed=recorded_seed,
     )
 

@@ -16,6 +16,7 @@ from custodes.answers.tables import TableData, count, flag, label, probability, 
 from custodes.data.joining import join
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, NOT_ASKED, Preferences
+from custodes.data.probes import read_probes
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -23,6 +24,7 @@ from custodes.judging import cost
 from custodes.judging.judge import TIE, A, B, Judge, Key
 from custodes.judging.label_answers import is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
+from custodes.judging.probe_outcomes import probe_outcomes
 from custodes.judging.querying import QueriedPlan
 from custodes.judging.replies import ReadReply
 
@@ -103,6 +105,23 @@ class Judgements(Result):
         INVALID,
         essential=False,
     )
+    probes: pl.DataFrame = table(
+        "One row per output queried in another form, with its outcome in both forms, from 0 to 1: 1 for a win, .5 for "
+        "a tie; the position on the scale of scores; 1 for the positive label.",
+        label("item", "the item"),
+        label("system", "the system whose output is changed"),
+        label("against", "the other system; empty for a pointwise judge"),
+        label("rater", "the judge"),
+        label("aspect", "aspect judged"),
+        label("probe", "`length`, `format`, `name`, or the name of a file of rewritten outputs"),
+        label("order", "presentation order of both questions, as in `verdicts`"),
+        score(
+            "plain", "outcome of the form without repeated content, Markdown or name, or of the original; null: none"
+        ),
+        score("changed", "outcome of the form with it, or of the rewritten output; null: none"),
+        label("invalid", "why one of the two has no answer"),
+        essential=False,
+    )
     raters: pl.DataFrame = table(
         "The judge as a table of raters.",
         label("rater", "its name"),
@@ -126,7 +145,7 @@ class Judgements(Result):
     )
     usage: pl.DataFrame = table(
         "One row: requests, tokens and cost.",
-        count("questions", "comparisons or outputs, by aspect, order and repeat"),
+        count("questions", "comparisons or outputs, by aspect, order and repeat, and probes"),
         count("requests", "distinct requests, including repeated requests after invalid replies"),
         count("asked", "requests sent in this run; the others were cached"),
         count("sent", "number of times requests were sent in this run, retries included"),
@@ -138,6 +157,7 @@ class Judgements(Result):
         "One row per query with a reply.",
         label("key", "key of the reply in the cache"),
         *WHERE,
+        label("probe", "the probe; empty for the original outputs"),
         label("answer", "the answer, as shown: `A`, `B`, `tie`, the score or the label"),
         INVALID,
         label("reason", "reason in the words of the judge; for an invalid answer the whole reply"),
@@ -166,7 +186,8 @@ class Judgements(Result):
 
     @cached_property
     def _own(self) -> Study:
-        return read(self._answers, raters=self.raters)
+        answers = read(self._answers, raters=self.raters)
+        return replace(answers, probes=read_probes(self.probes, where="probes"))
 
     @property
     def _answers(self) -> pl.DataFrame:
@@ -190,28 +211,31 @@ class Judgements(Result):
 
     def written(self) -> dict[str, Any]:
         """The tables that a command writes, by file suffix; '' for the answers."""
-        return {"": self._answers, "raters": self.raters, "details": self.details}
+        tables = {"": self._answers, "raters": self.raters, "details": self.details}
+        return tables if self.probes.is_empty() else tables | {"probes": self.probes}
 
 
 def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
+    every = [(question, *_outcome(question, outcome)) for question in plan.asked]
+    rows = [row for row in every if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun = {_comparison(question) for question, _, why in rows if why != "budget"}
     reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
     counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
     tokens_in, tokens_out, guessed = (sum(count[place] for count in counts) for place in range(3))
     dollars = price.of(tokens_in, tokens_out) if price else None
-    answered = sum(answer is not None and not why for _, answer, why in rows)
+    answered = sum(answer is not None and not why for _, answer, why in every)
     expected = [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
     names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
-    signature = _signature(plan, rows)
+    signature = _signature(plan, every)
     tables: dict[str, TableData] = {
         "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
         "ratings": _ratings(judge, reported, expected) if judge.key == "score" else (),
         "labels": [*_ratings(judge, reported, expected), *_combined(judge, rows)] if judge.key == "label" else (),
+        "probes": probe_outcomes(judge, every),
         "raters": {
             "rater": names,
             "kind": "metric",
@@ -223,7 +247,7 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
             "own_system": judge.own_system or None,
             "signature": [signature, *[f"{signature}|expected"] * (len(names) - 1)],
         },
-        "failures": _failures(rows),
+        "failures": _failures(every),
         "usage": {
             "questions": len(plan.asked),
             "requests": len(plan.requests) + len(outcome.again),
@@ -233,9 +257,9 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
             "tokens_out": tokens_out,
             "dollars": dollars,
         },
-        "details": _details(rows, outcome),
+        "details": _details(every, outcome),
     }
-    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, rows, guessed))
+    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, every, guessed))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -377,6 +401,7 @@ def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, An
         yield {
             "key": outcome.requests[key].key,
             **_where(question),
+            "probe": question.probe,
             "answer": answer.label,
             "invalid": why,
             "reason": answer.reason,

@@ -10,7 +10,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import OptionError, listed
 from custodes.evaluate.consistency.consistency import Consistency
-from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
+from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.plots.choice import chosen, of_aspect, titled
 
@@ -19,6 +19,7 @@ AXES = {
     LENGTH: "Margin of the longer output, adjusted for human preference, in points",
     OWN: "Win rate of its own system, adjusted for quality, in points",
     CONFIDENCE: "Overconfidence, in points",
+    PROBE: "Effect of the changed form of an output, in points",
 }
 """Axis titles by kind of finding; failures have none."""
 

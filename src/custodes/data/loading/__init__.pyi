@@ -4,8 +4,10 @@ from .load import holds_table as holds_table
 from .load import load_table as load_table
 from .records import parse_json as parse_json
 from .records import tables_in as tables_in
+from .sidecar import PROBES as PROBES
 from .sidecar import files_of_sidecar as files_of_sidecar
 from .sidecar import sidecar_raters as sidecar_raters
+from .sidecar import sidecar_tables as sidecar_tables
 from .sidecar import without_sidecars as without_sidecars
 from .source import check_exists as check_exists
 from .source import exists as exists

@@ -1,5 +1,5 @@
-"""The raters table next to a table of scores or verdicts: `scores.raters.csv` for `scores.csv`, as written by
-`score`."""
+"""Tables next to a table of scores or verdicts: `scores.raters.csv` for `scores.csv`, as written by `score`, and
+`verdicts.probes.csv`, as written by `judge`."""
 
 from __future__ import annotations
 
@@ -11,47 +11,53 @@ from pathlib import Path, PurePosixPath
 
 from custodes.data.loading.compression import PACKINGS
 
-MARK = ".raters"
+RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 
 
 def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
     """The raters tables next to a file, by name; there should be at most one.
 
-    For a file in a zip archive (`part`), those in the archive come first; for a link, those next to the link.
-
     >>> sidecar_raters(Path("nowhere/scores.csv"))
     []
     """
-    if part is not None and (inside := _inside(file, part)):
+    return sidecar_tables(file, RATERS, part)
+
+
+def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
+    """The tables next to a file with this mark in their names.
+
+    For a file in a zip archive (`part`), those in the archive come first; for a link, those next to the link.
+    """
+    if part is not None and (inside := _inside(file, mark, part)):
         return inside
-    sidecars = [sidecar for name in _names(file.name) if _is_file(sidecar := file.parent / name)]
+    sidecars = [sidecar for name in _names(file.name, mark) if _is_file(sidecar := file.parent / name)]
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
     if sidecars or target == file or os.path.islink(target):  # a target that is a link belongs to a cycle of links
         return sidecars
-    return sidecar_raters(target)
+    return sidecar_tables(target, mark)
 
 
 def files_of_sidecar(table: Path) -> list[Path]:
-    """The files to which a raters table belongs, by its name.
+    """The files to which a table of raters or probes belongs, by its name.
 
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    stem, mark, _ = table.name.rpartition(MARK + ".")
-    near = sorted(table.parent.glob(escape(stem) + ".*")) if mark else []
-    return [file for file in near if table.name in _names(file.name) and _is_file(file)]
+    parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
+    near = [(mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")]
+    return sorted(file for mark, file in near if table.name in _names(file.name, mark) and _is_file(file))
 
 
-def _names(file: str) -> list[str]:
-    """Possible names of the raters table of a file."""
+def _names(file: str, mark: str) -> list[str]:
+    """Possible names of the table of a file with this mark."""
     packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
     stem = Path(file[: len(file) - len(packed)]).stem
-    return [stem + MARK + form for form in FORMS] if stem else []
+    return [stem + mark + form for form in FORMS] if stem else []
 
 
-def _inside(archive: Path, part: str) -> list[Path]:
-    """The raters tables of a part of a zip archive, as `ARCHIVE::PART`."""
+def _inside(archive: Path, mark: str, part: str) -> list[Path]:
+    """The tables of a part of a zip archive with this mark, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as opened:
@@ -59,7 +65,7 @@ def _inside(archive: Path, part: str) -> list[Path]:
     member = PurePosixPath(part)
     return [
         Path(f"{archive}::{member.with_name(name)}")
-        for name in _names(member.name)
+        for name in _names(member.name, mark)
         if str(member.with_name(name)) in names
     ]
 
@@ -73,6 +79,7 @@ def _is_file(path: Path) -> bool:
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The files without those that are raters tables of other files in the list."""
-    sidecars = {sidecar.resolve() for file in files for sidecar in sidecar_raters(file)}
+    """The files without those that are tables of raters or probes of other files in the list."""
+    marks = (RATERS, PROBES)
+    sidecars = {sidecar.resolve() for file in files for mark in marks for sidecar in sidecar_tables(file, mark)}
     return [file for file in files if file.resolve() not in sidecars]

@@ -18,10 +18,11 @@ from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_columns
-from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
+from custodes.evaluate.consistency.findings import SAID, Finding, finding_columns
 from custodes.evaluate.consistency.length import length_columns
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
+from custodes.evaluate.consistency.probes import probe_columns, probe_table
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
 from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
 from custodes.evaluate.consistency.self_preference import self_preference, self_preference_columns
@@ -45,12 +46,13 @@ class Consistency(Result):
     findings: pl.DataFrame = table(
         "One row per rater and kind of fault that was tested.",
         RATER,
-        label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}`, `{FAILURES}` or `{CONFIDENCE}`"),
-        label("factor", "the own system, or the factor of failures (`system`, `order`, `length`)"),
+        label("kind", f"`{'`, `'.join(SAID)}`"),
+        label("factor", "the own system, the probe, or the factor of failures (`system`, `order`, `length`)"),
         points(
             "estimate",
             "points: margin of the first position; margin of the longer output, adjusted for human preference; win rate"
-            " of an own system, adjusted for quality; mean confidence minus accuracy; null for failures",
+            " of an own system, adjusted for quality; mean confidence minus accuracy; effect of a probe; null for "
+            "failures",
             interval=True,
         ),
         p_value("p_value", "p-value of this test alone", "p", essential=False),
@@ -204,6 +206,7 @@ class Consistency(Result):
         ),
         label("reason", "why there is no adjusted effect", essential=False),
     )
+    probes: pl.DataFrame = probe_table(RATER)
     own_systems: pl.DataFrame = table(
         "One row for each rater and each of its own systems (column `own_system` of the raters table).",
         RATER,
@@ -415,6 +418,8 @@ def _answer(
         "committee": committee,
         "panels": panels,
     }
+    tables["probes"], by_probe = probe_columns(study, part, tables, times, confidence)
+    findings += by_probe
     if by:
         slices = slices_of_items(study, part.design.items, by)
         tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)

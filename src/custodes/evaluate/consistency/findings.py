@@ -11,6 +11,7 @@ from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
+PROBE = "probe"
 
 SAID = {
     POSITION: ("prefers what is shown first", "prefers what is shown second"),
@@ -18,12 +19,13 @@ SAID = {
     OWN: ("prefers its own systems", "under-rates its own systems"),
     FAILURES: ("fails unevenly", "fails unevenly"),
     CONFIDENCE: ("is overconfident", "is underconfident"),
+    PROBE: ("prefers the changed form", "prefers the plain form"),
 }
 """Finding of each kind for an estimate above 0, and below."""
 
 
 class Finding(NamedTuple):
-    """One test of a rater, by kind and factor (an own system, or the property on which failures depend)."""
+    """One test of a rater, by kind and factor (an own system, a probe, or the property on which failures depend)."""
 
     aspect: str
     rater: str

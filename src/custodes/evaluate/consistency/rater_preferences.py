@@ -77,10 +77,11 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     """
     aspects = list(study.aspects)
     verdicts = study.preferences
-    more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
+    frames = (verdicts.frame, verdicts.missing, _runs(study.ratings.frame), study.probes)
+    more = {aspect for frame in frames for aspect in frame["aspect"]}
     parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
     parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
-    if not any(
+    if study.probes.is_empty() and not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
         raise InputError(

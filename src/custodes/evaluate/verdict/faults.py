@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.wording import percent, plural, with_ends
-from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
+from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
@@ -17,6 +17,7 @@ FAULTS = {
     LENGTH: "{points} points of margin, adjusted for human preference",
     OWN: "{factor} gets {points} points of win rate, adjusted for quality",
     CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
+    PROBE: "the form of an output changes its outcome by {points} points (probe {factor})",
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
 """Text for the estimate of a finding, by kind."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import Consistency, consistency
-from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, OWN, POSITION
+from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
@@ -22,6 +22,7 @@ CAPTIONS = {
     LENGTH: "Right: longer outputs are preferred more than by annotators, adjusted for the noise of human ratings.",
     OWN: "Right: the judge over-rates its own systems, compared with human ratings.",
     CONFIDENCE: "Right: overconfident; the mean confidence is above the accuracy by human ratings.",
+    PROBE: "Right: the same output does better in the changed form.",
 }
 SHOWN = (
     ("findings", "Significant faults of judges"),
@@ -29,13 +30,14 @@ SHOWN = (
     ("repeats", "Repeated comparisons"),
     ("missing", "Ties and failures"),
     ("length", "Length"),
+    ("probes", "Probes: the same outputs in another form"),
     ("own_systems", "Own systems"),
     ("confidence", "Calibration of the probabilities"),
     ("committee", "Effective number of judges"),
     ("panels", "Accuracy of one judge and of majorities"),
 )
 
-EXAMINED = ("findings", "orders", "repeats", "length", "confidence", "committee")
+EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "committee")
 """The section needs a row in at least one of these tables."""
 
 NOTES = {

@@ -1,0 +1,35 @@
+"""Probes: outcomes of the same output in two forms, as the judge decided them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.table import check_columns, check_unique, label_column, number_column, refuse_values
+
+ORDER, LENGTH, FORMAT, NAME, REPEAT = PROBES = ("order", "length", "format", "name", "repeat")
+KEY = ("item", "system", "against", "rater", "aspect", "probe", "order")
+OUTCOMES = ("plain", "changed")
+SCHEMA = {**dict.fromkeys(KEY, pl.String), **dict.fromkeys(OUTCOMES, pl.Float64)}
+EMPTY = ("against", "aspect", "order")
+
+
+def no_probes() -> pl.DataFrame:
+    """An empty table of probes."""
+    return pl.DataFrame(schema=SCHEMA)
+
+
+def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """Check a table of probes as `judge` writes it.
+
+    Columns: item, system (whose output is changed), against (the other system; '' for a pointwise judge), rater,
+    aspect, probe, order, and the outcomes `plain` and `changed` of the output without and with the property (0 to 1;
+    null: no answer).
+    """
+    check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
+    labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]
+    outcomes = [number_column(frame, name, where=where) for name in OUTCOMES]
+    for outcome in outcomes:
+        refuse_values(outcome, ~outcome.is_between(0, 1), where=where, allowed="a number from 0 to 1, or empty")
+    probes = pl.DataFrame([*labels, *outcomes], schema=SCHEMA)
+    check_unique(probes, KEY, where=where, what="probe", hint="one row per output, probe and order")
+    return probes

@@ -1,0 +1,150 @@
+"""Probes: effect of another form of the same output on the outcome, with the effects of order and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.tables import Column, count, label, points, share, table, with_interval
+from custodes.data.panel import label_codes
+from custodes.data.probes import NAME, ORDER, OUTCOMES, REPEAT
+from custodes.data.study import Study
+from custodes.evaluate.consistency.findings import PROBE, Finding
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
+from custodes.stats import bootstrap, intervals
+from custodes.stats.arrays import Floats, table_sums
+from custodes.stats.judging.bias_tests import slot_test
+from custodes.stats.ratios import ratio
+
+NO_ANSWER = "no output has an answer in both forms"
+POINTS = 100.0
+KEY = ["rater", "factor"]
+
+
+def probe_table(rater: Column) -> Any:
+    """Declare the table of probes."""
+    return table(
+        "One row per rater and probe (`judge --probe`): does another form of the same output change the outcome?",
+        rater,
+        label(
+            "probe",
+            f"`length`, `format`, `name: SYSTEM` or a file of rewritten outputs; `{ORDER}` and `{REPEAT}` from both "
+            "orders and from repeats",
+        ),
+        count("n", "questions answered in both forms"),
+        count("unanswered", "questions without an answer in one of the forms", essential=False),
+        share(
+            "plain_rate",
+            "mean outcome of the plain form: win rate, position on the scale of scores, or rate of the positive label",
+            "Plain",
+        ),
+        share("changed_rate", "mean outcome of the changed form (of the output shown first)", "Changed"),
+        points("effect", "`changed_rate` minus `plain_rate`; null for repeats", interval=True),
+        share("change_rate", "proportion of outcomes that differ between the forms", "Differ", interval=True),
+        label("reason", "why there is no effect", essential=False),
+    )
+
+
+def probe_columns(
+    study: Study,
+    part: RaterPreferences,
+    tables: Mapping[str, Mapping[str, Any]],
+    times: Floats,
+    confidence: float,
+) -> tuple[dict[str, Any], list[Finding]]:
+    """The columns of `probes`, and the test of each probe.
+
+    If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs; so
+    the difference of a cluster has either sign with equal probability. `tables`: columns of `orders`, `repeats` and
+    `repeated_labels`, for the probes of order and repeat.
+    """
+    probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
+    factor = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
+    labels = probes.select("rater", factor.alias("factor"), "item", *OUTCOMES)
+    groups = labels.select(KEY).unique().sort(KEY)
+    if groups.is_empty():
+        return {}, []
+    group = labels.join(groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")["group"].to_numpy()
+    item = label_codes(labels["item"], part.design.items)
+    unit = part.design.units[item]
+    plain, changed = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
+    both = np.isfinite(plain + changed) & (item >= 0)
+
+    def sums(values: Floats) -> Floats:
+        weights = np.where(both, values, 0.0)
+        return np.asarray(table_sums(group, unit, shape=(groups.height, part.n_units), weights=weights))
+
+    number = sums(np.ones(len(plain)))
+    tested = slot_test(sums(changed - plain), number, wider=np.ones(groups.height), confidence=confidence)
+    differ = ratio(*(bootstrap.weighted_sums(times, each) for each in (sums((changed != plain) * 1.0), number)))
+    reason = np.where(number.any(axis=1), "", NO_ANSWER)
+    bounds = {"effect_low": tested.low.clip(-1, 1), "effect_high": tested.high.clip(-1, 1)}
+    columns: dict[str, Any] = {
+        "rater": groups["rater"].to_list(),
+        "probe": groups["factor"].to_list(),
+        "n": np.bincount(group[both], minlength=groups.height),
+        "unanswered": np.bincount(group[~both], minlength=groups.height),
+        "plain_rate": ratio(sums(plain).sum(axis=1), number.sum(axis=1)),
+        "changed_rate": ratio(sums(changed).sum(axis=1), number.sum(axis=1)),
+        **{name: POINTS * values for name, values in {"effect": tested.estimate, **bounds}.items()},
+        **with_interval("change_rate", differ, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units),
+        "reason": reason,
+    }
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    names = ("rater", "probe", "effect", "effect_low", "effect_high", "reason")
+    findings = [
+        Finding(part.aspect, rater, PROBE, probe, float(effect), float(low), float(high), float(p_value), str(why))
+        for (rater, probe, effect, low, high, why), p_value in zip(
+            zip(*(columns[name] for name in names), strict=True), tested.p_value, strict=True
+        )
+    ]
+    pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
+    pointwise = {*probes["rater"]} - pairwise
+    rows = [
+        *_of_orders(tables["orders"], pairwise),
+        *rows,
+        *_of_repeats(tables["repeats"], "comparisons", "agreement_within_order", pairwise),
+        *_of_repeats(tables["repeated_labels"], "outputs", "agreement", pointwise),
+    ]
+    return {name: [row[name] for row in rows] for name in columns}, findings
+
+
+def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:
+    """Rows of the probe `order`: the output shown second is the plain form, the output shown first the changed one."""
+    for i, rater in enumerate(orders.get("rater", ())):
+        if rater in probed and orders["n_both_orders"][i]:
+            shift = orders["margin"][i] / (2 * POINTS)
+            yield {
+                "rater": rater,
+                "probe": ORDER,
+                "n": orders["n_both_orders"][i],
+                "unanswered": orders["n_half_answered"][i],
+                "plain_rate": 0.5 - shift,
+                "changed_rate": 0.5 + shift,
+                **{f"effect{end}": orders[f"margin{end}"][i] for end in ("", "_low", "_high")},
+                **_complement(orders, "consistency", i),
+                "reason": orders["reason"][i],
+            }
+
+
+def _of_repeats(repeats: Mapping[str, Any], number: str, rate: str, probed: set[str]) -> Iterator[dict[str, Any]]:
+    """Rows of the probe `repeat`, which has no direction."""
+    for i, rater in enumerate(repeats.get("rater", ())):
+        if rater in probed:
+            yield {
+                "rater": rater,
+                "probe": REPEAT,
+                "n": repeats[number][i],
+                **dict.fromkeys(("unanswered", "plain_rate", "changed_rate", "effect", "effect_low", "effect_high")),
+                **_complement(repeats, rate, i),
+                "reason": "",
+            }
+
+
+def _complement(columns: Mapping[str, Any], name: str, i: int) -> dict[str, float]:
+    """One minus a rate as `change_rate`; the bounds change places."""
+    ends = {"": "", "_low": "_high", "_high": "_low"}
+    return {f"change_rate{end}": 1 - columns[f"{name}{other}"][i] for end, other in ends.items()}

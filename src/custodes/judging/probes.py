@@ -1,0 +1,136 @@
+"""Probes of a judge: an output in another form of equal quality, by text operations that change nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from custodes.arguments import value_list
+from custodes.data.probes import LENGTH, NAME, ORDER, PROBES, REPEAT
+from custodes.data.reading import read
+from custodes.errors import InputError, OptionError, suggestion
+from custodes.judging.judge import Judge
+
+SHORTEST = 20
+"""Minimum number of characters of a sentence; shorter ones, such as abbreviations, are joined to a neighbour."""
+ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\s*\n\s*")
+MARKUP = re.compile(r"^[ \t]*(?:#{1,6}|[-*+])[ \t]+|\*\*", re.MULTILINE)
+"""Markdown that can be removed: headings, bullets and bold text."""
+FIXED = re.compile(r"```|^[ \t]*(?:\d+[.)][ \t]|\|)", re.MULTILINE)
+"""Markdown that cannot be removed without other changes: code, numbered lists and tables."""
+BETWEEN = re.compile(r"[\s#*+-]+")
+
+Rewrites = Mapping[tuple[str, str], str]
+"""Rewritten texts by item and system."""
+
+
+class Form(NamedTuple):
+    """A form of an output: its text, the system name displayed with it, and whether the original has the property that
+    the probe adds, so that this form lacks it.
+    """
+
+    text: str
+    system: str = ""
+    reverse: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Names of the probes, and the rewrites of those that are files."""
+
+    names: tuple[str, ...] = ()
+    rewrites: Mapping[str, Rewrites] = field(default_factory=dict)
+
+    @classmethod
+    def make(
+        cls, entries: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
+    ) -> Probes:
+        """Read the names and files of `probe` for a judge of these outputs; raises for probes without effect."""
+        rewrites: dict[str, Rewrites] = {}
+        names = list[str]()
+        for entry in value_list("probe", entries):
+            is_file = entry not in PROBES and ("." in entry or "/" in entry)
+            name = Path(entry).name.partition(".")[0] if is_file else entry
+            if name in names or is_file == (name in PROBES):
+                raise OptionError(
+                    f"probe={entry!r} is unknown or has the name of another probe{suggestion(entry, PROBES)}; allowed: "
+                    f"{', '.join(PROBES)}, and files of rewritten outputs (item, system, text) with other names"
+                )
+            names.append(name)
+            if is_file:
+                rewrites[name] = _rewrites(entry, outputs)
+        if ORDER in names and (judge.mode == "pointwise" or orders != "both"):
+            raise OptionError("probe='order' has no effect: it needs a pairwise judge and orders='both'")
+        if len(judge.labels) > 2 and set(names) - {REPEAT}:
+            raise OptionError("probe: labels of more than two kinds have no order; use probe='repeat', or two labels")
+        return cls(names=tuple(names), rewrites=rewrites)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The probes that change an output."""
+        return tuple(name for name in self.names if name not in (ORDER, REPEAT))
+
+    def form(self, probe: str, item: str, system: str, text: str) -> Form:
+        """An output in the form of a probe; the same text if the probe does not apply."""
+        if probe in self.rewrites:
+            return Form(self.rewrites[probe].get((item, system), text))
+        if probe == NAME:
+            return Form(text, system=system)
+        return Form(lengthened(text)) if probe == LENGTH else formatted(text)
+
+
+def lengthened(text: str) -> str:
+    """The text with its last sentence repeated; the same text if it is empty or has code.
+
+    >>> lengthened("Lima lies on the coast. It is the capital of Peru.")
+    'Lima lies on the coast. It is the capital of Peru. It is the capital of Peru.'
+    """
+    parts = _sentences(text)
+    if not parts or "```" in text:
+        return text
+    return f"{text.rstrip()}{chr(10) if chr(10) in text.strip() else ' '}{parts[-1]}"
+
+
+def formatted(text: str) -> Form:
+    """The text with Markdown (sentences as bullets, or one sentence in bold), or without it if it has any.
+
+    The words are the same in both forms; a text for which this is impossible is returned unchanged.
+
+    >>> formatted("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
+    '- Lima is the capital of Peru.\\n- It lies on the coast of the Pacific.'
+    >>> formatted("**Yes.**")
+    Form(text='Yes.', system='', reverse=True)
+    """
+    parts, reverse = _sentences(text), MARKUP.search(text) is not None
+    if reverse:
+        changed = MARKUP.sub("", text)
+    else:
+        changed = "\n".join(f"- {part}" for part in parts) if len(parts) > 1 else f"**{text.strip()}**"
+    same_words = BETWEEN.sub(" ", changed).split() == BETWEEN.sub(" ", text).split()
+    return Form(changed, reverse=reverse) if parts and same_words and not FIXED.search(text) else Form(text)
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences or lines of a text, each with at least `SHORTEST` characters if the text has as many."""
+    parts = list[str]()
+    for part in filter(None, ENDS.split(text.strip())):
+        if parts and len(parts[-1]) < SHORTEST:
+            parts[-1] = f"{parts[-1]} {part}"
+        else:
+            parts.append(part)
+    if len(parts) > 1 and len(parts[-1]) < SHORTEST:
+        parts[-2:] = [" ".join(parts[-2:])]
+    return parts
+
+
+def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
+    texts = read(path).outputs
+    if texts is None:
+        raise InputError(f"{path}: no rewritten outputs; give a table item, system, text")
+    rewrites = {(item, system): text for item, system, text in texts.texts.iter_rows()}
+    if not any(system in outputs.get(item, ()) for item, system in rewrites):
+        raise InputError(f"{path}: no item and system in common with the outputs to judge; use the same labels")
+    return rewrites
