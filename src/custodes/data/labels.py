@@ -76,8 +76,14 @@ class LabelScale:
 
 def label_words(column: pl.Series) -> pl.Series:
     """Cells of a column as lower-case words; null if empty; integers without a decimal point."""
+    distinct = column.unique()
+    words = _words(distinct)
+    return column.replace_strict(distinct, words, return_dtype=pl.String) if len(distinct) else words
+
+
+def _words(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
-        column = column.fill_nan(None)
+        column = column.fill_nan(None) + 0.0  # no negative zero
         whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
         column = column.cast(pl.Int64) if whole else column
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
