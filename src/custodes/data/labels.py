@@ -83,7 +83,7 @@ def label_words(column: pl.Series) -> pl.Series:
 
 def _words(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
-        column = column.fill_nan(None) + 0.0  # no negative zero
+        column = column.fill_nan(None)
         whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
         column = column.cast(pl.Int64) if whole else column
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
