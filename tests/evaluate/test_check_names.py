@@ -87,6 +87,10 @@ def test_a_wide_table_with_aspects_in_its_names_tells_the_patterns_that_keep_the
         "to read aspects instead: --columns 'human_{aspect}_{rater}' --columns 'metric:{rater}'"
         f" (in Python columns={columns})"
     )
+    ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "score": [1.0, None]})
+    with pytest.raises(cu.OptionError) as error:
+        cu.agreement(cu.read(ratings))  # a missing score is noted, which does not explain the error
+    assert str(error.value).endswith("consistency need no annotators); these look human: ann")
     frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})
     assert cu.read(frame, columns=columns).aspects == ("coherence", "fluency")  # type: ignore[arg-type]
     # the note stands in every answer too

@@ -46,6 +46,12 @@ def test_a_column_of_raters_and_one_for_each_aspect() -> None:
     assert (study.humans, study.aspects) == (("w0", "w1"), ("coherence", "fluency"))
 
 
+def test_the_kind_in_a_pattern_takes_precedence_over_that_of_the_row() -> None:
+    frame = wide("human_ann", "metric_bleu", text=False).with_columns(type=pl.lit("metric"))
+    study = read(frame, columns={**OUTPUT, "score": "{kind}_{rater}", "kind": "type"})
+    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
+
+
 def test_names_of_a_table_of_verdicts() -> None:
     frame = pl.DataFrame({"q": [1, 2], "left": ["A", "B"], "right": ["B", "A"], "better": ["1", "-1"], "who": "ann"})
     columns = {"item": "q", "system_a": "left", "system_b": "right", "preference": "better", "rater": "who"}

@@ -24,6 +24,7 @@ PHRASES = [
     [
         ("Answer {winner} wins*|{winner}:*|{tie:*equally*,*same*}", ["1", "2", "tie", "B", ""]),
         ("Answer {position} wins*", ["left", "", "", "right", ""]),
+        ("Answer {position} wins*|{winner}:*", ["left", "2", "", "right", ""]),
         ("{tie:neither*}", ["", "", "tie", "B", ""]),
     ],
 )

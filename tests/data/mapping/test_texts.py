@@ -381,3 +381,12 @@ def test_a_column_with_one_name_does_not_name_the_systems() -> None:
     for names in (("model", "model_name"), ("model_name", "model")):
         frame = as_frame(rows).select(*names, "prompt", "completion")
         assert cu.read(frame).outputs.texts["system"].unique().sort().to_list() == list(SYSTEMS)
+
+
+def test_a_source_that_is_sometimes_missing_is_no_item() -> None:
+    texts = {"model": ["A", "A", "A"], "prompt": ["x", None, "y"], "completion": ["one", "two", "three"]}
+    columns = {"system": "model", "source": "prompt", "text": "completion"}
+    with pytest.raises(cu.InputError, match="no column is the item, which joins the outputs of all systems"):
+        cu.read(pl.DataFrame(texts), columns=columns)
+    full = pl.DataFrame(texts).with_columns(prompt=pl.Series(["x", "z", "y"]))
+    assert outputs_of(cu.read(full, columns=columns)).texts["item"].to_list() == ["x", "z", "y"]

@@ -55,6 +55,7 @@ def test_only_an_outcome_leaves_the_ledger(ledger: Path) -> None:
         (state,) = result.ledger.to_dicts()
         assert (state["candidate"], state["openings"], state["labels"]) == (k + 1, int(k > 0), 200)
         assert state["ledger_digest"] == lines(ledger)[k + 1]["digest"]
+        assert len(state["ledger_digest"]) == 16
     assert results[0].ledger["generation"].item() == results[2].ledger["generation"].item()
     assert next(results[1].lines()) == "open  accuracy of judge >= 0.8"
     with pytest.raises(OptionError, match="no estimates to draw"):

@@ -1,5 +1,7 @@
 """The answers a protocol collects: outcomes, orders, the simulated metric, and the null without a difference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import beta
@@ -43,6 +45,10 @@ def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
     # wins and losses change places at random, ties stay: shares of 300,000 answers have an sd below .001
     even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
     np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
+    decided = replace(asked, metric_more=asked.metric_more * np.array([1, 0, 1]))  # no ties
+    drawn = permuted(decided, np.random.default_rng(0)).metric_more.sum(axis=0)
+    assert drawn[1] == 0
+    assert abs(drawn[0] - drawn[2]) < 0.05 * drawn.sum()
 
 
 def test_ideal_metric_answers_by_its_matrix() -> None:
