@@ -98,6 +98,11 @@ DEMO_VARIANTS: Sequence[Variant] = (
     ("protocol", "estimators", {"metrics": "judge", "estimator": ["mixture", "human", "ppi"], "stopping": [LOOKS]}),
     ("plan", "with a metric", {"metrics": "judge", "metric_items": 100, "stopping": [LOOKS, {}]}),
     ("labelling", "of ratings", {"positive": ">=4", "metric": "judge"}),
+    (
+        "route",
+        "of ratings",
+        {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
+    ),
     ("complementarity", "utterance", {"level": "utterance", "distance": "half"}),
     ("complementarity", "annotators", {"distance": "strict", "people": "annotators"}),
     ("ceiling", "in use", {"in_use": "judge,overlap", "folds": "plain"}),

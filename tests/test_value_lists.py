@@ -19,6 +19,7 @@ from custodes.annotate.study_material import pairs_of
 from custodes.arguments import assignment_list, value_list
 from custodes.commands.judge_parts import sampling_of
 from custodes.errors import OptionError
+from custodes.judging.probes import Probes
 from custodes.options import Reading
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.spec import spec_list
@@ -54,6 +55,7 @@ ELSEWHERE = {
     "--pairs": "pairs of systems",
     "--lower": "counts",
     "--labels": "labels of a judge",
+    "--probe": "probes of a judge",
 }
 """Options that other tests of this file cover, and what they hold."""
 
@@ -108,6 +110,13 @@ def test_estimators_in_python() -> None:
     listed = cu.correction(study, estimator=["human", "ppi"]).pairs
     assert cu.correction(study, estimator="human,ppi").pairs.equals(listed)
     assert cu.correction(study, estimator=["human, ppi"]).pairs.equals(listed)
+
+
+def test_probes_of_a_judge() -> None:
+    outputs = {"i": {"A": "One sentence.", "B": "Another sentence."}}
+    for probe in (["length", "name"], ["length,name"], ["length, name"]):
+        made = Probes.make(probe, cu.Judge(model="m"), orders="both", outputs=outputs)
+        assert made.names == ("length", "name")
 
 
 def test_labels_of_a_judge() -> None:

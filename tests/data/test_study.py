@@ -37,7 +37,7 @@ def test_what_a_study_holds() -> None:
     assert (some.systems, some.aspects) == (("A", "B"), ("fluency", "relevance"))
     assert some.item_labels().to_list() == ["1", "2"]
     assert repr(some) == (
-        "<Study table: 2 items, 2 systems, 2 people, 2 metrics, 16 ratings; aspects fluency, relevance>"
+        "<Study table: 2 items, 2 systems, 2 annotators, 2 metrics, 16 ratings; aspects fluency, relevance>"
     )
 
 
