@@ -17,7 +17,7 @@ FAULTS = {
     LENGTH: "{points} points of margin, adjusted for human preference",
     OWN: "{factor} gets {points} points of win rate, adjusted for quality",
     CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
-    PROBE: "the form of an output changes its outcome by {points} points (probe {factor})",
+    PROBE: "the form of an output alone changes its outcome by {points} points (probe {factor})",
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
 """Text for the estimate of a finding, by kind."""
