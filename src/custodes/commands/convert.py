@@ -78,6 +78,8 @@ def convert(
     study = reading.selected(inputs, selection)
     for note in dict.fromkeys(study.notes):
         tell(f"note: {note.message}")
+    if probes := study.probes.height:
+        tell(f"note: {probes} probes are left out; copy NAME.probes.csv of the verdicts next to the new file")
     if to == "every-eval-ever":
         lost = study.preferences.frame.height
         if lost:
