@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data.loading.sidecar import FORMS, sidecar_raters
-from custodes.data.raters import ERRORS, UNTOLD
+from custodes.data.raters import ERRORS, UNDECLARED
 from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError
@@ -208,15 +208,15 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
         "metrics named like metrics of `custodes score` for which lower is better: ter. Higher "
         "counts as better here; if not, give --raters with"
     )
-    assert told in rules(study)[UNTOLD]
+    assert told in rules(study)[UNDECLARED]
     problems = cu.check(study, human="ann").problems
-    assert ("warning", UNTOLD) in problems.select("severity", "rule").rows()
+    assert ("warning", UNDECLARED) in problems.select("severity", "rule").rows()
     for up in (True, False):
         side = pl.DataFrame({"rater": ["ter"], "higher_is_better": [up]})
-        assert UNTOLD not in rules(study.describe(raters=side))
-        assert UNTOLD not in rules(cu.read(SCORES, raters=side))
+        assert UNDECLARED not in rules(study.describe(raters=side))
+        assert UNDECLARED not in rules(cu.read(SCORES, raters=side))
     costs = pl.DataFrame({"rater": ["ter"], "cost": [1.0]})
-    assert UNTOLD in rules(study.describe(raters=costs))
+    assert UNDECLARED in rules(study.describe(raters=costs))
     for name, kind, seen in [
         ("ter@best", "metric", True),
         ("wer:case=keep@first,mean", "", True),
@@ -224,7 +224,7 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
         ("terse", "metric", False),
     ]:
         other = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
-        assert (UNTOLD in rules(cu.read(other))) is seen
+        assert (UNDECLARED in rules(cu.read(other))) is seen
 
 
 def test_names_of_metrics_that_count_errors_are_those_of_the_metrics_here() -> None:

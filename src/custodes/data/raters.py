@@ -41,7 +41,10 @@ UNLIKE = "signatures-differ"
 """The note on raters with the same name that may be different."""
 INCOMPLETE = "raters-beside-incomplete"
 """The note on metrics that the raters table next to their file does not name."""
-UNTOLD = "undeclared-direction"
+EXPECTED = "@expected"
+"""Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
+
+UNDECLARED = "undeclared-direction"
 """The note on metrics with names of metrics for which lower is better, if no table declares it."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better; scores with these names are probably theirs."""
@@ -174,10 +177,10 @@ class Raters:
             directed |= {name} if "higher_is_better" in values_of else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
-    def untold(self) -> list[Note]:
+    def undeclared_directions(self) -> list[Note]:
         """A note on metrics named like error metrics, if no table declares that lower is better.
 
-        >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).untold()]
+        >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
@@ -187,7 +190,7 @@ class Raters:
             f"{listed(silent)}. Higher counts as better here; if not, give --raters with "
             "higher_is_better"
         )
-        return noted((UNTOLD, len(silent), message))
+        return noted((UNDECLARED, len(silent), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:

@@ -26,10 +26,10 @@ from custodes.data.loading import (
     sidecar_tables,
     without_sidecars,
 )
-from custodes.data.mapping.column_vocabulary import NAMES, named, parts, sides
+from custodes.data.mapping.column_vocabulary import NAMES, named, sides
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import certain, flags, suggested
-from custodes.data.mapping.labels import LABEL_WORDS, label_layout
+from custodes.data.mapping.labels import label_layout
 from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
@@ -53,6 +53,9 @@ DEMO, DEMO_TEXTS = "demo", "demo-texts"
 
 NEAREST = 3
 """Maximum number of readers named in the message if none fits."""
+
+LABEL = "label"
+"""Name of a column of labels that says nothing about its rater."""
 
 SIDED = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
@@ -152,23 +155,24 @@ def read(
             study = replace(study, notes=(*study.notes, *table.notes))
             side_table: dict[str, Any] = {what: table.frame, f"{what}_name": table.name}
             study = study.describe(**side_table)
-    return replace(study, notes=(*study.notes, *study.raters.untold()))
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
 
 
 def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies; a column named just `label` is human if the other inputs have metrics and no human label."""
-    if len(studies) < 2 or any(study.humans for study in studies):
+    """The studies; a table with the one column of labels `label` is human if all others have metrics of other names.
+
+    Other names that say no rater, such as `passed`, may be those of a program.
+    """
+    named_label = [study for study in studies if study.labels and study.metrics == (LABEL,)]
+    if len(named_label) != 1 or len(studies) < 2 or any(study.humans for study in studies):
         return studies
-    result = list[Study]()
-    for study in studies:
-        (rater, *others) = study.metrics or ("",)
-        beside = any(other.metrics for other in studies if other is not study)
-        if beside and study.labels and not others and set(parts(rater)) <= LABEL_WORDS:
-            message = f"{study.name}: column {rater} is read as human labels, since the other inputs have metrics only"
-            kinds = study.raters.with_kinds({rater: "human"})
-            study = replace(study, raters=kinds, notes=(*study.notes, *noted(("human-labels", True, message))))
-        result.append(study)
-    return result
+    (study,) = named_label
+    if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
+        return studies
+    message = f"{study.name}: column {LABEL} is read as human labels, since the other inputs have metrics only"
+    notes = (*study.notes, *noted(("human-labels", True, message)))
+    human = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
+    return [human if other is study else other for other in studies]
 
 
 def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:

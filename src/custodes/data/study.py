@@ -23,7 +23,7 @@ from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
 from custodes.data.probes import no_probes
-from custodes.data.raters import UNTOLD, Raters
+from custodes.data.raters import UNDECLARED, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
 from custodes.data.table import kept
@@ -152,8 +152,8 @@ class Study:
         study = self
         if raters is not None:
             described, notes = study.raters.described(raters, where=raters_name)
-            remaining = [note for note in study.notes if note.rule != UNTOLD]
-            again = described.untold() if len(remaining) < len(study.notes) else []
+            remaining = [note for note in study.notes if note.rule != UNDECLARED]
+            again = described.undeclared_directions() if len(remaining) < len(study.notes) else []
             study = replace(study, raters=described, notes=(*remaining, *again, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:

@@ -17,6 +17,7 @@ from custodes.data.joining import join
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, NOT_ASKED, Preferences
 from custodes.data.probes import read_probes
+from custodes.data.raters import EXPECTED
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -29,9 +30,6 @@ from custodes.judging.querying import QueriedPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
-EXPECTED = "@expected"
-"""Suffix of the rater whose score is the expected score under the probabilities, or the probability of the positive
-label."""
 
 MOST_SERVED = 8
 """Maximum number of model names in a signature; a server may report another one in each reply."""

@@ -241,6 +241,9 @@ def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None
     assert "column label is read as human labels" in " ".join(note.message for note in study.notes)
     assert rates(study).rates["n_labelled"].to_list() == [20]
     assert read(people).humans == ()
+    passed = tmp_path / "passed.csv"  # may come from a program
+    passed.write_text(people.read_text().replace("label", "passed"))
+    assert read(log, passed).humans == ()
     two = write_json(tmp_path / "b.json", inspect_log([inspect_sample(1, "C")]) | {})
     other = json.loads(two.read_text())
     other["eval"]["task"] = "another"

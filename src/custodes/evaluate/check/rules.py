@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from custodes.data.interim_analyses import STOPPED
 from custodes.data.preferences import HALF
-from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
+from custodes.data.raters import INCOMPLETE, UNDECLARED, UNLIKE
 from custodes.data.study import POOLED, REPEATED, TASTES
 from custodes.evaluate.check.problems import Problem
 
@@ -18,7 +18,7 @@ SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides
 """Notes on an aspect that are warnings."""
 WARNED = (
     *(POOLED, REPEATED, TASTES, "unused-annotators", "place-or-column", "item-in-each-row", "graded-preference"),
-    *("unused-order", SILENT, HALF, UNLIKE, UNTOLD, INCOMPLETE, TRUNCATED, STOPPED),
+    *("unused-order", SILENT, HALF, UNLIKE, UNDECLARED, INCOMPLETE, TRUNCATED, STOPPED),
 )
 """Notes on a study that are warnings, since they may reverse a conclusion or bias a comparison; others are infos."""
 SIDED = ("one-sided-annotators", "sides")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from custodes.data.notes import Note, noted
+from custodes.data.raters import EXPECTED
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs
@@ -24,8 +25,6 @@ ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
 
 REPEATS, JUDGES = "repeats", "judges"
-EXPECTED = "@expected"
-"""Suffix of the rater with the probabilities of a judge's positive label (`custodes judge --logprobs`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
