@@ -22,9 +22,9 @@ SOURCES: dict[str, Any] = {
     "context": pl.String,
     "meta": pl.String,
 }
-ROLES = ("role", "speaker")
+ROLES = ("role", "from", "speaker", "author")
 """Keys of the speaker in a turn of a dialogue."""
-WORDS = ("text", "content")
+WORDS = ("text", "content", "value")
 """Keys of the words of a turn."""
 
 
@@ -97,31 +97,36 @@ class Outputs:
         return Outputs.of(first, by_item.agg(pl.col(names).drop_nulls().first()), images), notes
 
 
-def turns_of(context: str) -> list[tuple[str, str]] | None:
-    """Role and text of each turn if a context is a dialogue: JSON, a list of objects with `role` and `text` (or
-    `content`). None for any other text.
+def turns_of(cell: Any) -> list[tuple[str, str]] | None:
+    """Speaker and words of each turn of a dialogue: a list of objects, or its JSON. None for any other cell.
 
-    >>> turns_of('[{"role": "user", "text": "Hi"}]'), turns_of("[1] a source")
-    ([('user', 'Hi')], None)
+    >>> turns_of('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), turns_of("[1] a source")
+    ([('user', 'Hi'), ('gpt', 'Hello')], None)
     >>> turns_of('[{"role": "user", "text": "Hi"}, "Hello"]')
     """
-    if not context.lstrip().startswith("["):
+    if isinstance(cell, str):
+        if not cell.lstrip().startswith("["):
+            return None
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    cell = cell.to_list() if isinstance(cell, pl.Series) else cell
+    if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
         return None
-    try:
-        return turns_in(json.loads(context))
-    except (ValueError, RecursionError):
+    speakers = [next((turn[name] for name in ROLES if isinstance(turn.get(name), str)), None) for turn in cell]
+    if any(who is None for who in speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
+    contents = (next((turn[name] for name in WORDS if turn.get(name) is not None), "") for turn in cell)
+    return list(zip(speakers, map(_words, contents), strict=True))
 
 
-def turns_in(value: Any) -> list[tuple[str, str]] | None:
-    """Role and text of each turn of a list of objects, None if it is not a dialogue."""
-    if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
-        return None
-    turns = [
-        tuple(next((turn[name] for name in names if isinstance(turn.get(name), str)), None) for names in (ROLES, WORDS))
-        for turn in value
-    ]
-    return None if any(None in turn for turn in turns) else turns  # type: ignore[return-value]
+def _words(content: Any) -> str:
+    """The words of a turn: a text, or the texts of its parts."""
+    if isinstance(content, list):
+        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
 def dialogue(turns: Sequence[tuple[str, str]]) -> str:

@@ -10,14 +10,12 @@ import polars as pl
 
 from custodes.data.mapping.annotator_columns import numbers_of
 from custodes.data.mapping.column_vocabulary import WON, parts, sides
-from custodes.data.mapping.guess_texts import is_number, is_prose, is_time, texts_of_pairs
+from custodes.data.mapping.guess_texts import CHOICES, is_number, is_prose, is_time, texts_of_pairs
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 
 SAMPLED = 1000
 """Number of rows used to distinguish phrases and texts from labels."""
-CHOICES = 4
-"""Number of pairs of systems that are tried."""
 RATERS = ("rater", "aspect", "kind", "repeat")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]

@@ -16,7 +16,7 @@ from custodes.data.loading import parse_json
 from custodes.data.mapping.column_vocabulary import is_fact
 from custodes.data.mapping.columns import UnfitError
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_in, turns_of
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_of
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -172,7 +172,7 @@ def _meta(value: Any, name: str, where: str) -> str:
 
 def _context(value: Any, name: str, where: str) -> str:
     """A text; for a dialogue its turns as normalised JSON."""
-    turns = turns_in(_list_in(value))
+    turns = turns_of(value)
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
     return dialogue(turns) if turns is not None else value or ""
