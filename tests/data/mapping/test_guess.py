@@ -277,12 +277,6 @@ def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:
         cu.read(frame)
 
 
-def test_a_table_whose_aspects_became_people_says_so() -> None:
-    frame = wide("style_ann1", "style_ann2", "depth_ann1", "bleu", item="item", system="system", text=False)
-    notes = [note for note in cu.read(frame).notes if note.rule == "aspects-in-names"]
-    assert "--columns 'human:{aspect}_{rater}'" in notes[0].message
-
-
 LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
 
 

@@ -15,7 +15,6 @@ from custodes.data.mapping.annotator_columns import (
     nested_patterns,
     numbers_of,
     people_patterns,
-    pooled_aspects,
     rest_pattern,
 )
 from custodes.data.mapping.column_vocabulary import (
@@ -57,9 +56,7 @@ from custodes.data.mapping.guess_texts import (
 from custodes.data.mapping.guess_verdicts import SAMPLED, Guess, other_roles, verdict_guesses
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS, counted_cells
-from custodes.errors import CustodesError, listed
 
 LOOKED_AT = 5000
 """Rows from which guesses are derived."""
@@ -163,24 +160,6 @@ def flags(columns: Columns) -> str:
     """A mapping as command-line options."""
     options = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
-
-
-def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
-    """A note on columns of annotators that differ by aspect, with patterns that separate the aspects."""
-    patterns, people = people_patterns(frame, raters)
-    aspects = pooled_aspects(people)
-    if not patterns or not aspects or "aspect" in frame.columns:
-        return []
-    columns = Columns(patterns=(*patterns, *rest_pattern(raters, people)))
-    try:
-        columns.apply(frame, where=where)
-    except CustodesError:
-        return []
-    message = (
-        f"{where}: columns of annotators differ by aspect ({listed(aspects)}), so each is read as "
-        f"a rater; to read aspects instead: {flags(columns)} (in Python columns={columns.mapping})"
-    )
-    return noted(("aspects-in-names", True, message))
 
 
 def guesses(
