@@ -105,9 +105,7 @@ def suggested(
     )
     groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
     if texts_first:
-        of_texts = list(texts)
-        compared = [guess for guess in of_texts if not _of_one_system(frame, guess)]
-        groups = [(2, compared), (1, single), (2, of_texts), (2, ratings)]
+        groups = [(2, sorted(texts, key=lambda guess: _of_one_system(frame, guess))), (1, single), (2, ratings)]
     for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
         if (
             guess != declared

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import polars as pl
@@ -57,19 +56,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         pl.DataFrame(columns),
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
-    contexts = outputs.sources["context"].filter(outputs.sources["context"].str.starts_with("["))
-    lists = sum(turns_of(text) is None and any(isinstance(turn, dict) for turn in _list_in(text)) for text in contexts)
     notes += noted(
-        (
-            "output-not-text",
-            odd,
-            f"{where}: {odd} outputs are not text (true, false) and are read as written",
-        ),
-        (
-            "context-not-turns",
-            lists,
-            f"{where}: {lists} contexts are lists without role and text, and are read as written",
-        ),
+        ("output-not-text", odd, f"{where}: {odd} outputs are not text (true, false) and are read as written")
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 
@@ -176,14 +164,6 @@ def _context(value: Any, name: str, where: str) -> str:
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
     return dialogue(turns) if turns is not None else value or ""
-
-
-def _list_in(value: Any) -> Any:
-    """The content of a cell: a list (possibly given as JSON), or the cell itself."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value.to_list() if isinstance(value, pl.Series) else value
 
 
 def _decoded(value: Any, where: str) -> Any:
