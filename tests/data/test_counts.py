@@ -219,7 +219,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
         ("", "no input: give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
-            "s.parquet and b.parquet differ in columns .*model_a, model_b.*; count them separately",
+            "b.parquet and s.parquet differ in columns kind, model_a, model_b, ",
         ),
         ("b.parquet --human nob", "count_battles: --human 'nob': no such rater; raters: ann"),
         ("s.csv --human ann --batches 0", "count_pairs: --batches 0 must be at least 1"),

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note, noted
+from custodes.errors import listed
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
 IMAGES = {"item": pl.String, "system": pl.String, "image": pl.String}
@@ -68,33 +69,36 @@ class Outputs:
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """The union of both: the first text of an output, and for an item the first non-empty value of each column."""
-        texts = pl.concat([self.texts, other.texts])
-        by_output = texts.group_by("item", "system").agg(pl.col("text").n_unique())
-        both = pl.concat([self.sources, other.sources]).with_columns(
-            pl.col(pl.String).replace("", None),
-            *(pl.when(pl.col(name).list.len() > 0).then(pl.col(name)) for name in ("references", "images")),
-        )
-        names = [name for name in SOURCES if name != "item"]
-        by_item = both.group_by("item", maintain_order=True)
-        unlike = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height
-        other_texts = by_output.filter(pl.col("text") > 1).height
-        notes = noted(
-            (
-                "texts-differ",
-                other_texts,
-                f"{other_texts} outputs have different texts in two inputs: the first is used",
-            ),
-            (
-                "sources-differ",
-                unlike,
-                f"{unlike} items have a different source, reference, image, context or meta in two "
-                "inputs: the first is used",
-            ),
-        )
-        first = texts.unique(["item", "system"], keep="first", maintain_order=True)
+        texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
+        texts, sources, notes = first_of_each(texts, sources, where="two inputs")
         seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        images = pl.concat([self.images, seen])
-        return Outputs.of(first, by_item.agg(pl.col(names).drop_nulls().first()), images), notes
+        return Outputs.of(texts, sources, pl.concat([self.images, seen])), notes
+
+
+def first_of_each(
+    texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
+) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
+    """The first text of each output, the first non-empty value of each column of an item, and notes on other ones."""
+    names = [name for name in sources.columns if name != "item"]
+    lists = [name for name in names if sources[name].dtype == pl.List(pl.String)]
+    filled = sources.with_columns(
+        pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in lists)
+    )
+    by_item, output = filled.group_by("item", maintain_order=True), ["item", "system"]
+    several_texts = texts.group_by(output).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
+    several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else filled.clear()
+    others = [name for name in names if several[name].any()]
+    unlike = several.filter(pl.any_horizontal(others)).height if others else 0
+    notes = noted(
+        ("texts-differ", several_texts, f"{where}: {several_texts} outputs have several texts; the first is used"),
+        (
+            "sources-differ",
+            unlike,
+            f"{where}: {unlike} items have several values of {listed(others)}; the first is used",
+        ),
+    )
+    first = texts.unique(output, keep="first", maintain_order=True)
+    return first, by_item.agg(pl.col(names).drop_nulls().first()), notes
 
 
 def turns_of(cell: Any) -> list[tuple[str, str]] | None:

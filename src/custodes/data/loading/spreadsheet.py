@@ -25,9 +25,7 @@ CELL = 32
 """Size in bytes of a cell while reading a sheet, including empty cells in between."""
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
-ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
-CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
-"""XML of the position of a cell or row, of the start of a row, and of a cell, which may lack a position."""
+"""XML of the position of a cell or row."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
@@ -79,17 +77,12 @@ def _check_reach(data: bytes, name: str) -> None:
 
 
 def _reach(sheet: bytes) -> tuple[int, int]:
-    """Upper bounds of the numbers of rows and columns in the XML of a sheet."""
-    rows = columns = named_cells = named_rows = 0
+    """The largest numbers of a row and of a column in the XML of a sheet."""
+    rows = columns = 0
     for match in PLACE.finditer(sheet):
-        letters, row = match[1], int(match[2][:DIGITS])
-        rows = max(rows, row)
-        named_cells += bool(letters)
-        named_rows += not letters
-        columns = max(columns, _column(letters[:DIGITS]))
-    counts = [len(CELLS.findall(part)) for part in ROW.split(sheet)[1:]]
-    rows += max(0, len(counts) - named_rows)
-    return rows, columns + (max(counts) if sum(counts) > named_cells else 0)
+        rows = max(rows, int(match[2][:DIGITS]))
+        columns = max(columns, _column(match[1][:DIGITS]))
+    return rows, columns
 
 
 def _column(letters: bytes) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import dialogue, turns_of
+from custodes.data.outputs import dialogue, first_of_each, turns_of
 from custodes.data.table import label_column
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError
 
 OF_ITEM = ("source", "references", "context", "images")
 """Roles of texts with one value per item."""
@@ -150,31 +150,13 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
     """Each output once, and for each item the first non-empty value of each text."""
-    names = [name for name in OF_ITEM if name in rows.columns]
-    rows = rows.with_columns(pl.col(names).replace("", None))
-    by_item = rows.group_by("item", maintain_order=True)
-    differing = (
-        by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height if names else 0
-    )
-    facts = by_item.agg(pl.col(names).drop_nulls().first())
+    sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first = texts.unique(["item", "system"], keep="first", maintain_order=True) if rated else texts
-    notes = noted(
-        (
-            "texts-differ",
-            texts.height - first.height,
-            f"{where}: {texts.height - first.height} rows have another text than the first row of the same output;"
-            " the first is used",
-        ),
-        (
-            "sources-differ",
-            differing,
-            f"{where}: {differing} items have different {listed(names)} in several rows; the first is used",
-        ),
-    )
-    silent = facts.join(first, on="item", how="anti").height
+    first, sources, notes = first_of_each(texts, sources, where=where)
+    texts = first if rated else texts
+    silent = sources.join(texts, on="item", how="anti").height
     notes += noted(("items-without-output", silent, f"{where}: {silent} items have no output and are left out"))
-    return first.join(facts, on="item", how="left", maintain_order="left"), notes
+    return texts.join(sources, on="item", how="left", maintain_order="left"), notes
 
 
 def check_text_roles(roles: Mapping[str, str]) -> None:
