@@ -92,7 +92,7 @@ def suggested(
     """
     head = frame.head(LOOKED_AT)
     ratings: Iterator[Columns] = guesses(head, declared, nested)
-    texts = (guess.columns for guess in text_guesses(frame.head(SAMPLED), declared))
+    texts = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))

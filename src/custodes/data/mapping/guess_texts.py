@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
 
 import polars as pl
 
@@ -80,15 +79,8 @@ SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 TRUTHS = len(TRUTH) + 1
 
 
-class TextGuess(NamedTuple):
-    """A mapping of texts, and whether it is certain from names and cells."""
-
-    columns: Columns
-    certain: bool
-
-
-def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
-    """Mappings of texts that may read a table, the most likely first."""
+def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
+    """Mappings of texts that may read a table, the most likely first, and whether names and cells leave no doubt."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
@@ -102,7 +94,7 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
             columns = declared.over(Columns(roles=mapped))
             if columns not in seen:
                 seen.append(columns)
-                yield TextGuess(columns, sure and not rated)
+                yield columns, sure and not rated
 
 
 Roles = Iterator[tuple[dict[str, str], bool]]
@@ -130,9 +122,9 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
         systems = {labels["system"] for labels in matches(roles["text"], free).values()}
         raters: dict[tuple[str, str, str], list[str]] = {}  # texts around the system, and the rater after these
         for name, system in product(scores, systems):
-            before, found, after = name.partition(system)
+            before, match, after = name.partition(system)
             gap, rater = re.fullmatch(r"([\W_]*)(.*)", after).groups()  # type: ignore[union-attr]
-            if found and (gap or not rater) and "." not in rater and not before[-1:].isalnum():
+            if match and (gap or not rater) and "." not in rater and not before[-1:].isalnum():
                 raters.setdefault((before, gap, rater), []).append(name)
         patterns: dict[str, list[str]] = {}
         for (before, gap, rater), columns in raters.items():

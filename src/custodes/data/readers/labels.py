@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.items import Items, one_value_per_item
 from custodes.data.labels import LabelScale, codes, label_words, scale_of
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.labels import LabelLayout
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import Study
-from custodes.data.table import check_unique, counted, label_column, typed_column
+from custodes.data.table import check_unique, counted, label_column
 from custodes.errors import InputError, listed
 
 Labels = tuple[pl.DataFrame, list[Note]]
@@ -51,27 +51,20 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     if layout.label or layout.repeat:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
     facts = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
-    notes = list(study.notes)
-    items = study.items
-    if any(facts.values()):
-        columns = [
-            typed_column(frame.select(pl.col(name).alias(role)), role, Items.empty().frame.schema[role], where=where)
-            for role, name in facts.items()
-            if name
-        ]
-        items, item_notes = Items.make(
-            one_value_per_item(pl.DataFrame([places["item"], *columns]), where=where), where=where
-        )
-        notes += item_notes
+    columns = frame.select(pl.col(name).alias(role) for role, name in facts.items() if name)
+    if columns.width:
+        study = study.describe(items=item_facts(places, columns, where=where), items_name=where)
     parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({listed(rest, limit=4)})" if rest else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in parts if part)
-    notes += noted((LAYOUT, guessed, message))
     return replace(
-        study, attributes=attributes, items=items, notes=tuple(notes), name=where, unnamed_system=not layout.systems
+        study,
+        attributes=attributes,
+        notes=(*study.notes, *noted((LAYOUT, guessed, message))),
+        unnamed_system=not layout.systems,
     )
 
 
