@@ -22,7 +22,6 @@ from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.evaluate.rater_comparison import HUMAN, RaterComparison, all_raters, compare
-from tests.comparisons import comparisons_of
 from tests.random_studies import study
 
 Key = tuple[str, str, str]
@@ -182,7 +181,7 @@ def comparisons(seed: int, n_raters: int = 3) -> tuple[Comparisons, np.ndarray]:
     rng = np.random.default_rng(seed)
     signs = rng.choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), (6, n_raters, 20))
     names = [f"r{k}" for k in range(n_raters)]
-    return comparisons_of(signs, raters=names, items=[str(i) for i in range(20)], systems=list("ABCD")), signs
+    return Comparisons.of_signs(signs, raters=names, items=[str(i) for i in range(20)], systems=list("ABCD")), signs
 
 
 def test_signs_and_joint_rows() -> None:
@@ -227,7 +226,7 @@ def test_counts_by_definition_and_swap(seed: int) -> None:
     np.testing.assert_array_equal(counts.human, [[(signs[p, 0] == o).sum() for o in order] for p in range(6)])
     swapped = np.where(signs == ABSENT, ABSENT, -signs).astype(np.int8)
     labels: Any = {"raters": made.raters, "items": made.items, "systems": made.systems}
-    turned = OutcomeCounts.of(comparisons_of(swapped, **labels))
+    turned = OutcomeCounts.of(Comparisons.of_signs(swapped, **labels))
     np.testing.assert_array_equal(turned.paired, counts.paired[:, :, ::-1, ::-1])
     np.testing.assert_array_equal(turned.metric_only, counts.metric_only[:, :, ::-1])
 

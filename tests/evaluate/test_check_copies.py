@@ -129,6 +129,13 @@ def test_two_items_with_equal_scores_by_metrics_alone() -> None:
     assert "i3 = i7" in str(problem["message"])
 
 
+def test_as_many_nearly_equal_items_make_equal_ones_a_coincidence() -> None:
+    scores = marks(10)
+    scores[2:, 7] = scores[2:, 11] = scores[2:, 3]
+    scores[2:, 11, 0] += 0.1
+    assert "repeated-items" not in found(study_of(scores, people=2))
+
+
 def test_items_with_equal_texts_and_other_ratings() -> None:
     study = study_of(marks(11), people=2)
     same = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
+from custodes.data.comparisons import Comparisons
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -30,7 +31,6 @@ from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.pooled_correlation import pooled_correlation
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import SignTest
-from tests.comparisons import comparisons_of
 
 CONFIDENCE = 0.95
 PEOPLE, PERSON = 3, 0.7  # people rate in whole numbers with this error, so they tie; the mean of all is used
@@ -108,8 +108,8 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
         scores=ItemScores.all_items(persons=human[None], human=human, metrics=metrics),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
-        preferences=comparisons_of(signs, raters=("human", *names), **labels),
-        annotators=comparisons_of(signs[:, :1], raters=("people",), **labels),
+        preferences=Comparisons.of_signs(signs, raters=("human", *names), **labels),
+        annotators=Comparisons.of_signs(signs[:, :1], raters=("people",), **labels),
         human_tie=1e-9,
         epsilon=np.zeros(len(metrics)),
         notes=(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -95,6 +95,26 @@ class Comparisons:
             pair=pair[place].astype(np.int32),
             sign=rows["sign"].cast(pl.Int8).to_numpy()[place],
             order=order[place] if order.any() else np.broadcast_to(0.0, len(rows)),
+        )
+
+    @classmethod
+    def of_signs(cls, signs: Signs, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]) -> Self:
+        """From an array (pairs, raters, items), `ABSENT` for no preference.
+
+        >>> signs = np.array([[[1, 0]]], dtype=np.int8)
+        >>> Comparisons.of_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
+        [1, 0]
+        """
+        rater, pair, item = np.nonzero(signs.swapaxes(0, 1) != ABSENT)
+        return cls(
+            raters=tuple(raters),
+            items=tuple(items),
+            systems=tuple(systems),
+            rater=rater,
+            item=item,
+            pair=pair,
+            sign=signs[pair, rater, item],
+            order=np.zeros(len(rater)),
         )
 
     @cached_property

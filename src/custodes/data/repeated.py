@@ -19,6 +19,8 @@ FEWEST_CELLS = 3
 """Minimum number of scores or preferences of an item, on average; with fewer, equal items are no evidence of copies."""
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
+NEAR = 0.5
+"""Maximum proportion of different cells of two items that count as near."""
 LEAST_KINDS = 20
 """Minimum number of different items;
 
@@ -26,6 +28,8 @@ with fewer, equal ones are no evidence of copies. With fine-grained scores, half
 """
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
+MOST_CHECKED = 20
+"""Groups of equal items for which near items are counted."""
 
 
 def fingerprint(*columns: str) -> pl.Expr:
@@ -36,8 +40,9 @@ def fingerprint(*columns: str) -> pl.Expr:
 def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
-    Equal scores count only if a coincidence is unlikely: scores must be fine-grained, or all items must occur equally
-    often. Items of one declared cluster are not a group, since they are resampled together.
+    Equal scores count only if a coincidence is unlikely: more items must be equal to others than nearly equal
+    (different in at most half of their cells), or all items must occur equally often. Items of one declared cluster are
+    not a group, since they are resampled together.
     """
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)
@@ -45,7 +50,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     # Labels have few values, so equal ones are no evidence.
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
     items = [_items(cells) for cells in sides]
-    sets = [copies for whole in items for copies in _by_cells(whole)]
+    sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
     # An item that differs from all others in one part differs from them as a whole.
     if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
         sets += _everywhere(pl.concat(sides))
@@ -131,17 +136,38 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     return [tuple(items[i :: len(items) // times]) for items in kinds for i in range(len(items) // times)]
 
 
-def _by_cells(whole: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells, if scores are too fine to be equal by chance; `whole`: the rows of `_items`."""
-    if _too_few(whole) or whole["values"].mean() < FINE:  # type: ignore[operator]
+def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Groups of items with equal cells, unless at least as many items are nearly equal;
+
+    `whole`: the rows of `_items`.
+    """
+    if _too_few(whole):
         return []
-    return _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    checked = groups[:MOST_CHECKED]
+    copies = sum(len(group) - 1 for group in checked)
+    return groups if copies and copies > _near(cells, whole, [group[0] for group in checked]) else []
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
     """Whether there are too few items, or too coarse scores, for equal ones to be evidence of copies."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
     return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
+
+
+def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
+    """Number of items that are nearly, but not exactly, equal to one of these."""
+    sizes = whole.select("item", "n")
+    matches = (
+        cells.filter(pl.col("item").is_in(items))
+        .join(cells, on=["cell", "value"], suffix="_other")
+        .group_by("item", "item_other")
+        .agg(equal=pl.len())
+        .join(sizes, on="item")
+        .join(sizes, left_on="item_other", right_on="item", suffix="_other")
+    )
+    differ = pl.max_horizontal("n", "n_other") - pl.col("equal")
+    return matches.filter(differ > 0, differ <= (NEAR * pl.col("n")).floor()).height
 
 
 def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:

@@ -5,13 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from custodes.data.comparisons import pairs_of
+from custodes.data.comparisons import Comparisons, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.annotations import in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.stopping.replay import replay
-from tests.comparisons import comparisons_of
 from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
 
 SYSTEMS = ("A", "B", "C", "D")
@@ -46,7 +45,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
     views = preferences_of(2) if estimator in ("ppi", "poststratified") else None
     metric = None
     if views is not None:
-        metric = comparisons_of(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
+        metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(budget=budget, **options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
     asked = rated_pairs_of(signs, metric=views)

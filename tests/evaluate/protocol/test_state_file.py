@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.state import _FILE, State
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.strict_json import digest
 from tests.bad_arguments import BAD
-from tests.comparisons import comparisons_of
 from tests.edits import as_json, edited, torn
 
 
@@ -26,7 +26,7 @@ def running(*, metric: bool = False, **options: Any) -> State:
     """A protocol of three systems and four items, some of it answered."""
     named = {"systems": ("A", "B", "C"), "items": ("i0", "i1", "i2", "i3")}
     signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
-    given = {"metric": comparisons_of(signs, raters=("m",), **named)} if metric else {}
+    given = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
     state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **given, **options)
     return live.record(state, [(*ask, 1) for ask in live.next_annotations(state)[:2]])
 
