@@ -54,7 +54,14 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count pairs first, with count_pairs"
             )
-        return _from_arrow(file.read(use_threads=False), name)
+        held, size = [], 0
+        for batch in file.iter_batches(use_threads=False):
+            held.append(batch)
+            size += batch.nbytes
+            if size > LARGEST:
+                raise _too_large(name)
+        schema = held[0].schema if held else file.schema_arrow
+        return _from_arrow(pyarrow.Table.from_batches(held, schema), name)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
@@ -110,11 +117,8 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     from pyarrow import types
 
     table.validate(full=True)
-    columns = table.columns
-    if (
-        sum(_decoded_size(column) if types.is_dictionary(column.type) else column.nbytes for column in columns)
-        > LARGEST
-    ):
+    sizes = (_decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in table.columns)
+    if sum(sizes) > LARGEST:
         raise _too_large(name)
     table = table.rename_columns(named_columns(table.schema.names, where=name))
     labels = pl.col(pl.Categorical, pl.Enum)

@@ -215,7 +215,8 @@ def _places_of_one(
     ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
     ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
     ids += [texts["source"]] if "source" in texts else []
-    return [{"item": item, **dict(zip(("system",), systems, strict=False))} for item in dict.fromkeys(ids)]
+    system = {"system": systems[0]} if systems else {}
+    return [{"item": item, **system} for item in dict.fromkeys(ids)]
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")

@@ -36,8 +36,8 @@ def verdict_guesses(
     unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
     ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
     winners = [name for name in candidates["winner"] if not is_prose(head[name])]
-    outputs = texts_of_pairs(head, [])  # of which no column may name the systems
-    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or [outputs] * bool(outputs)
+    outputs = texts_of_pairs(head, [])  # used if no columns name the systems
+    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([outputs] if outputs else [])
     for base, item in product(bases, [*items, *ids[:1]]):
         several = [name for name in winners if name not in (item, *base.values())]
         texts = [name for name in phrases if name not in (item, *base.values())]

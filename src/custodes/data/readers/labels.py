@@ -105,7 +105,7 @@ def _wide(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, whe
 
 
 def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with a row for each, without those of one rater with two kinds."""
+    """The labels of a table with a row for each; a rater has one kind."""
     table = places.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
