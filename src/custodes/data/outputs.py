@@ -118,8 +118,8 @@ def turns_of(cell: Any) -> list[tuple[str, str]] | None:
     cell = cell.to_list() if isinstance(cell, pl.Series) else cell
     if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
         return None
-    speakers = [next((turn[name] for name in ROLES if isinstance(turn.get(name), str)), None) for turn in cell]
-    if any(who is None for who in speakers) or any(not set(WORDS) & set(turn) for turn in cell):
+    speakers = [next((turn[name] for name in ROLES if isinstance(turn.get(name), str)), "") for turn in cell]
+    if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
     contents = (next((turn[name] for name in WORDS if turn.get(name) is not None), "") for turn in cell)
     return list(zip(speakers, map(_words, contents), strict=True))
