@@ -191,7 +191,7 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     def rest(name: str) -> tuple[str, ...]:
         return tuple(part for part in parts(name) if not _is_aspect(part))
 
-    rated = {rest(name) for name in people if rest(name) != tuple(parts(name))}
+    rated = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
     return {name for name in judges if rest(name) in rated and rest(name) != tuple(parts(name))}
 
 
