@@ -121,7 +121,8 @@ def main() -> None:
             own = own.with_columns(
                 paper_share=pl.Series([share for share, _ in paper]), paper_correct=pl.Series([c for _, c in paper])
             )
-        page += ["", f"## {name}", "", f"Human ratings alone, the paper's rule, batches of 10 ({took:.1f} s with null_error):", ""]
+        page += ["", f"## {name}", ""]
+        page += [f"Human ratings alone, the paper's rule, batches of 10 ({took:.1f} s with null_error):", ""]
         page.append(markdown(own))
         began = time.perf_counter()
         protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=given.replications, resamples=0)
