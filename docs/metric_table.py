@@ -32,8 +32,8 @@ DISTANCES = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "hi
 INTRODUCTION = """# Partiality and worth of published metrics
 
 This page has three properties of the metrics of four public data sets: how well each metric agrees with annotators,
-which system it over-rates or under-rates most, and what it adds to the best other metric. It was made on {date} with
-custodes {version} by `python docs/metric_table.py`. The numbers hold for these data sets only.
+which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on {date}
+with custodes {version} by `python docs/metric_table.py`. The numbers hold for these data sets only.
 
 - **agreement**: Kendall's τ-b within items with the mean human rating, and its 95 % interval over items. On RewardBench
   it is the proportion of pairs that the metric orders as the annotators do.
@@ -43,12 +43,12 @@ custodes {version} by `python docs/metric_table.py`. The numbers hold for these 
 - **to**: the system of the largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the best other metric. The
   number is the agreement of this combination on held-out items minus the agreement of the better of the two metrics.
-  It is τ-b over all outputs, or on RewardBench the proportion of pairs. It is bold if the interval lies above 0.
+  Agreement is τ-b over all outputs, or on RewardBench the proportion of pairs. Bold: the interval lies above 0.
 - **consistency**: mean τ-b within items between the four runs of an LLM judge. Only HANNA has several runs.
 """
 CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
-- Partiality is relative to the other systems of a data set. It may differ for other systems.
+- Partiality is relative to the other systems of a data set. Partiality to other systems may differ.
 - Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at it.
 - Agreement cannot be compared between data sets. Two metrics of a data set may not differ significantly although one
   has a better rank, and the best of many metrics looks better than it is.
