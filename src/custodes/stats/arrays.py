@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache
 from math import prod
 from typing import Any, TypeVar
@@ -114,6 +114,20 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     for position, value in enumerate(values):
         groups.setdefault(value, []).append(position)
     return [np.array(positions) for positions in groups.values()]
+
+
+def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
+    """Bisection: the point at which a monotone condition, true at `low` and false at `high`, changes, (...) each;
+    `high` if it never does.
+
+    >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
+    [2.0, 3.0]
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        below = is_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high
 
 
 def deviations(x: Floats) -> Floats:

@@ -10,20 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, centred, chunks, deviations
-from custodes.stats.ranks import FEW, compared, lower_before, mid_ranks, tie_runs
+from custodes.stats.ranks import compared, lower_before, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
 Kind = Literal["pearson", "spearman", "kendall"]
 
-EXACT = 4096**2
-"""Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
-
-_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_FEW = 32  # length of rankings up to which comparing all pairs is faster than sorting
 _TABLE = 2  # most cells of a table of levels, relative to the outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
-_INT8 = 127  # maximum number of signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):
@@ -122,26 +118,20 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-    if n <= FEW:
+    if n <= _FEW:
         counts = pair_counts(x, y)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
     missing = np.isnan(x) | np.isnan(y)
     if missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
     x, y, absent = (_rows(values, shape) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
-    single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for part in chunks(len(tau), _CACHED * n):
-        sides = [side or _Sorted.of(values[part]) for side, values in zip(single, (x, y), strict=True)]
-        gaps = absent if len(absent) == 1 else absent[part]
+        *sides, gaps = (values if len(values) == 1 else values[part] for values in (x, y, absent))
         added = 2 * (gaps * (n - gaps))[:, 0]
-        if (few := _few_levels(*sides)) is not None:
-            net = few
-        else:
-            first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
-            totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-            net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
-        tau[part] = tau_b(net - added, *(n * n - (side.end - side.first).sum(axis=1) - added for side in sides))
+        few = _few_levels(*map(_Sorted.of, sides))
+        net = concordance(*sides).sum(axis=1) if few is None else few
+        tau[part] = tau_b(net - added, *(n * n - tied_with(side).sum(axis=1) - added for side in sides))
     return tau.reshape(shape)
 
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.ranks import mid_ranks, ordinal_ranks
@@ -52,7 +51,7 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     >>> result["strict"].item(), round(result["half"].item(), 3)
     (0.0, 0.167)
     """
-    distances = {rule: np.empty((len(first), values.shape[1])) for rule in _checked(rules)}
+    distances = {rule: np.empty((len(first), values.shape[1])) for rule in rules}
     for same_table in filter(
         None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))
     ):
@@ -77,20 +76,12 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
     """
     distances = np.empty((len(first), values.shape[1]))
     slopes = np.zeros((len(first), values.shape[2]))
-    _checked((rule,))
     for pairs, units, counts in _chunks(values, first, second, broken=rule == "ordinal"):
         distance, coefficients = _combined(counts, rule=rule)
         distances[pairs, units] = distance.T
         for place, coefficient in coefficients.items():
             slopes[pairs] += np.einsum("unp,up->pn", counts[place], coefficient)
     return distances, ratio(slopes, np.sum(~np.isnan(distances), axis=1, keepdims=True))
-
-
-def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
-    for rule in rules:
-        if rule not in RULES:
-            raise OptionError(f"rank distance: rule={rule!r} is unknown; allowed: {', '.join(RULES)}")
-    return rules
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import OptionError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.correlation import ROWS
@@ -55,10 +54,6 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     >>> agreement(np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 6.0], [7.0, 7.0, 7.0]])).round(3).tolist()
     [0.333, 1.0, nan]
     """
-    if kind not in OBJECTIVES:
-        raise OptionError(f"objective: kind={kind!r} is unknown; allowed: {', '.join(OBJECTIVES)}")
-    assert target.shape == items.shape
-    assert np.isfinite(target).all()
     better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
 
     def measure(predictions: Floats) -> Floats:

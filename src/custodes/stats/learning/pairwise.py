@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, require
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.objective import ordered_pairs
@@ -62,7 +62,6 @@ def pairwise_logistic(
 
     Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
     """
-    require((penalties > 0).all(), "penalties must be above 0")
     z, scale = _standardised(x, items)
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
