@@ -84,14 +84,10 @@ def spa(
             of_people = [p_of(scores) for scores in people]
             for some in (rows[chunk] for chunk in chunks(len(rows), _CACHE * len(a) * longest)):
                 of_metrics = p_of(metrics[some])
-                gap = np.empty_like(of_metrics)
                 for k, p_human in enumerate(of_people):
-                    np.abs(np.subtract(of_metrics, p_human[:, np.newaxis], out=gap), out=gap)
-                    absent = np.isnan(gap)
-                    if absent.any():
-                        gap[absent] = 0.0
-                    lost[k][:, some] += gap.sum(axis=-1)
-                    n[k][:, some] += len(a) - np.count_nonzero(absent, axis=-1)
+                    gap = np.abs(of_metrics - p_human[:, np.newaxis])
+                    lost[k][:, some] += np.nansum(gap, axis=-1)
+                    n[k][:, some] += np.count_nonzero(~np.isnan(gap), axis=-1)
     return np.asarray((1 - ratio(lost, n)).reshape(*human.shape[:-2], len(weights), len(metrics)))
 
 
@@ -120,29 +116,16 @@ def _p_values(
     n = unit_sums(shared, units=units, n_units=n_units)
     extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
     total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
-    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units are the same for all pairs
-        clusters = weights.sum(axis=1)[extra][..., np.newaxis]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            spread -= total * total * (1 / clusters)
-    else:
-        clusters = weighted_sums(weights, n > 0)[extra]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = total / weighted_sums(weights, n)[extra]
-            spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
-    # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
+    clusters = weighted_sums(weights, n > 0)[extra]
+    # Values that vary by no more than rounding error count as constant.
     size = unit_sums(np.abs(differences), units=units, n_units=n_units)
-    rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
-    doubtful = rough.any(axis=0)
-    doubtful_size = size[doubtful]
-    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread *= clusters / (clusters - 1)
-        p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
-        ndtr(np.negative(p, out=p), out=p)
-    if still.any():  # no flip reaches a positive difference, every flip reaches a zero difference
-        p[:, doubtful] = np.where(
-            still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
-        )
+        mean = total / weighted_sums(weights, n)[extra]
+        spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
+        constant = spread <= _SAME * weighted_sums(weights, size * size)
+        p = ndtr(-total / np.sqrt(spread * clusters / (clusters - 1)))
+    # no flip reaches a positive difference, every flip reaches a zero difference
+    p = np.where(constant, total <= _SAME * weighted_sums(weights, size), p)
     np.copyto(p, np.nan, where=clusters <= 1)
     observed = total[0] - _SAME * (size @ weights[0]).reshape(d.shape[:-1])
     reached = weighted_sums(flips, d * weights[0]) >= observed

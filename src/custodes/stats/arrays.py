@@ -98,10 +98,7 @@ def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
     """Nodes and weights of Gauss-Legendre quadrature on [-1, 1], cached since they take long to compute."""
-    rule = np.polynomial.legendre.leggauss(n)
-    for array in rule:
-        array.flags.writeable = False
-    return rule
+    return np.polynomial.legendre.leggauss(n)
 
 
 def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
@@ -133,10 +130,8 @@ def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int 
 def deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
     defined = ~np.isnan(x)
-    complete = bool(defined.all())
-    values = x if complete else np.where(defined, x, 0.0)
-    total = values.sum(axis=-1, keepdims=True)
-    difference = values - total / np.maximum(x.shape[-1] if complete else defined.sum(axis=-1, keepdims=True), 1)
+    values = np.where(defined, x, 0.0)
+    difference = values - values.sum(axis=-1, keepdims=True) / np.maximum(defined.sum(axis=-1, keepdims=True), 1)
     rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
     return np.where(defined & (np.abs(difference) > rounding), difference, 0.0)
 

@@ -128,7 +128,7 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
     """Move single nodes, in random order, to the community with the largest gain, until there is none: labels
     0..k-1."""
-    labels, nodes = _without_gaps(labels), np.arange(len(labels))
+    labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
     alone = np.zeros((1, len(labels)))  # an empty community, for a node to be its own
     while True:
@@ -144,7 +144,7 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
                 to_community[best] += affinity[node]
                 labels[node] = best
         to_community = to_community[np.unique(labels)]
-        labels = _without_gaps(labels)
+        labels = np.unique(labels, return_inverse=True)[1]
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
@@ -152,10 +152,6 @@ def _sum_rows(values: Floats, labels: Labels) -> Floats:
     size = np.bincount(labels)
     # not a matrix product: BLAS threads are slower for such small matrices
     return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
-
-
-def _without_gaps(labels: Labels) -> Labels:
-    return np.asarray((np.cumsum(np.bincount(labels) > 0) - 1)[labels])
 
 
 def _by_smallest_member(labels: Labels) -> Labels:

@@ -199,11 +199,13 @@ class ResampledEstimate:
         interval extends by 1 - ((1 - level) / 2)^(1 / G), the proportion of clusters that could differ without being in
         the sample, times `width`.
         """
+        from scipy.special import ndtr
+
         tail = (1 - level) / 2
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
-            if _normal_tail(level, self.n_units) * (len(self.population) + 1) < 1:
+            if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
             ends = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
@@ -301,13 +303,6 @@ def simultaneous_intervals(
         if maximum is not None:
             p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
     return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
-
-
-def _normal_tail(level: float, n_units: int) -> float:
-    """Probability of draws beyond one bound of an expanded interval."""
-    from scipy.special import ndtr
-
-    return float(ndtr(-student_quantile(level, n_units)))
 
 
 def _correlation(resampled: Sequence[Floats]) -> Floats:

@@ -112,11 +112,8 @@ class _Directions:
             moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
             def statistics(part: Ints, moved: Floats = moved) -> Floats:
-                draws = moved[self._first[part]]
-                draws -= moved[self._second[part]]
-                np.abs(draws, out=draws)
-                draws /= self._spread[part, np.newaxis]
-                return draws
+                differences = moved[self._first[part]] - moved[self._second[part]]
+                return np.asarray(np.abs(differences) / self._spread[part, np.newaxis])
 
             yield size, statistics
 

@@ -46,6 +46,24 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     return _restored(values, order, (first + end + 1) / 2)
 
 
+def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
+    """Mid-ranks (n,) of values (n,) without NaN within each group, `groups` (n,) from 0.
+
+    >>> ranks_within(np.array([5.0, 7.0, 5.0, 1.0]), np.array([0, 0, 0, 1])).tolist()
+    [1.5, 3.0, 1.5, 1.0]
+
+    Source: Kendall 1945.
+    """
+    order = np.lexsort((values, groups))
+    number = np.bincount(groups)
+    place = np.arange(1, len(values) + 1) - (np.cumsum(number) - number)[groups[order]]
+    changes = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+    tied = np.cumsum(np.append(False, changes)[: len(values)])
+    ranks = np.empty(len(values))
+    ranks[order] = (np.bincount(tied, place) / np.bincount(tied))[tied]
+    return ranks
+
+
 def ordinal_ranks(values: NDArray[Any]) -> Floats:
     """Ranks along the last axis; the earlier one of two ties gets the lower rank.
 

@@ -98,11 +98,6 @@ def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
     return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
 
 
-def people_margin(counts: Counts) -> Floats:
-    """Human margin on all items with human ratings, tables (...) -> (...)."""
-    return margin_of(counts.human)
-
-
 def margin_of(outcome: NDArray[Any]) -> Floats:
     """Wins minus losses, divided by their total with ties: (..., 3) -> (...), NaN for a total of 0."""
     return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
@@ -180,7 +175,8 @@ class Estimate:
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Whether other random numbers might change the decision: theta (...) lies within four standard errors of
         gamma/2 or 1 - gamma/2."""
-        return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
+        distance = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
+        return np.asarray(distance < SIGMAS * self.theta_error)
 
     def resolved(self, *, gamma: float) -> Estimate:
         """The estimate as input of a stopping rule, made with confidence 1 - gamma or without intervals.
@@ -249,7 +245,7 @@ class Estimator:
     label: str
     doc: str
     estimate: Callable[..., Estimate]
-    point: Callable[[Counts], Floats] = people_margin
+    point: Callable[[Counts], Floats] = lambda counts: margin_of(counts.human)
     uses_metric: bool = True
     uses_people: bool = True
     needs_items: bool = False
@@ -268,9 +264,3 @@ def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
     """
     theta = np.asarray(theta, dtype=np.float64)
     return (theta > 1 - gamma / 2).astype(np.int8) - (theta < gamma / 2).astype(np.int8)
-
-
-def threshold_distance(theta: NDArray[Any], *, gamma: float) -> Floats:
-    """Distance of theta (...) from the nearer of gamma/2 and 1 - gamma/2."""
-    theta = np.asarray(theta, dtype=np.float64)
-    return np.asarray(np.minimum(np.abs(theta - gamma / 2), np.abs(theta - (1 - gamma / 2))))

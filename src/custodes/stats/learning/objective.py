@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.correlation import ROWS
 from custodes.stats.ratios import ratio
@@ -16,8 +16,6 @@ from custodes.stats.ratios import ratio
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 RANK_CORRELATIONS: tuple[Objective, ...] = ("kendall", "spearman")
-
-_CHUNK = 250_000  # elements of a temporary array: a few of them fit the cache
 
 
 def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floats], Floats]:
@@ -65,10 +63,8 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     def agreement(predictions: Floats) -> Floats:
         values = np.full(len(predictions), np.nan)
         finite = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        step = max(1, _CHUNK // max(1, len(target), len(better)))
-        for start in range(0, len(finite), step):
-            part = finite[start : start + step]
-            values[part] = measure(predictions[part])
+        for part in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
+            values[finite[part]] = measure(predictions[finite[part]])
         return values
 
     return agreement
