@@ -70,15 +70,16 @@ def spa(
     people = human.reshape(math.prod(human.shape[:-2]), *human.shape[-2:])
     pairs = np.stack(np.triu_indices(human.shape[-1], k=1))
     lost, n = np.zeros((2, len(people), len(weights), len(metrics)))
+    share = 1.0 if item_weights is None else item_weights
     longest = max(len(weights), len(flips), human.shape[-2])
     for rows, rated in same_outputs(people[0], metrics):
         both = np.zeros(people.shape[1:], dtype=bool)
         both.flat[rated] = True
         for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
-            counted = _weighed((both[:, a] & both[:, b]).T, item_weights)
+            counted = (both[:, a] & both[:, b]).T * share
 
             def p_of(scores: Floats, a: Ints = a, b: Ints = b, counted: Any = counted, both: Bools = both) -> Floats:
-                differences = _weighed(_differences(scores, both, a, b), item_weights)
+                differences = _differences(scores, both, a, b) * share
                 return _p_values(differences, counted, units=units, weights=weights, flips=flips)
 
             of_people = [p_of(scores) for scores in people]
@@ -100,11 +101,6 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
     return np.where(np.abs(difference) <= _SAME * largest, 0.0, difference).swapaxes(-1, -2)
 
 
-def _weighed(values: NDArray[Any], item_weights: Floats | None) -> NDArray[Any]:
-    """(..., items): values times the weights of items."""
-    return values if item_weights is None else values * item_weights
-
-
 def _p_values(
     differences: Floats, shared: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
 ) -> Floats:
@@ -116,16 +112,29 @@ def _p_values(
     n = unit_sums(shared, units=units, n_units=n_units)
     extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
     total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
-    clusters = weighted_sums(weights, n > 0)[extra]
-    # Values that vary by no more than rounding error count as constant.
+    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units are the same for all pairs
+        clusters = weights.sum(axis=1)[extra][..., np.newaxis]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread -= total * total * (1 / clusters)
+    else:
+        clusters = weighted_sums(weights, n > 0)[extra]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / weighted_sums(weights, n)[extra]
+            spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
+    # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     size = unit_sums(np.abs(differences), units=units, n_units=n_units)
+    rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
+    doubtful = rough.any(axis=0)
+    doubtful_size = size[doubtful]
+    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = total / weighted_sums(weights, n)[extra]
-        spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
-        constant = spread <= _SAME * weighted_sums(weights, size * size)
-        p = ndtr(-total / np.sqrt(spread * clusters / (clusters - 1)))
-    # no flip reaches a positive difference, every flip reaches a zero difference
-    p = np.where(constant, total <= _SAME * weighted_sums(weights, size), p)
+        spread *= clusters / (clusters - 1)
+        p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
+        ndtr(np.negative(p, out=p), out=p)
+    if still.any():  # no flip reaches a positive difference, every flip reaches a zero difference
+        p[:, doubtful] = np.where(
+            still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
+        )
     np.copyto(p, np.nan, where=clusters <= 1)
     observed = total[0] - _SAME * (size @ weights[0]).reshape(d.shape[:-1])
     reached = weighted_sums(flips, d * weights[0]) >= observed

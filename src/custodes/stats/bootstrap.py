@@ -115,6 +115,8 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     used = np.flatnonzero(flat.any(axis=0))
     if 2 * len(used) < flat.shape[1]:  # with few pairs, most units have zero values
         weights, flat = weights[:, used], flat[:, used]
+    if weights.dtype == np.float64:
+        return np.asarray(weights @ flat.T).reshape(shape)
     sums = np.empty((len(weights), len(flat)))
     for rows in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
         np.matmul(np.asarray(weights[rows], dtype=np.float64), flat.T, out=sums[rows])

@@ -42,7 +42,8 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     linked = weights.any(axis=0) | weights.any(axis=1)
     if linked.any():  # nodes without edges are left out: moving them does not change modularity
         labels[linked] = _search(_affinity(weights[np.ix_(linked, linked)]), np.random.default_rng(seed)) + len(labels)
-    return _by_smallest_member(labels)
+    _, first, community = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first.argsort().argsort()[community])
 
 
 def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
@@ -152,11 +153,6 @@ def _sum_rows(values: Floats, labels: Labels) -> Floats:
     size = np.bincount(labels)
     # not a matrix product: BLAS threads are slower for such small matrices
     return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
-
-
-def _by_smallest_member(labels: Labels) -> Labels:
-    _, first, community = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(first.argsort().argsort()[community])
 
 
 def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

@@ -125,13 +125,19 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
     x, y, absent = (_rows(values, shape) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
+    single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for part in chunks(len(tau), _CACHED * n):
-        *sides, gaps = (values if len(values) == 1 else values[part] for values in (x, y, absent))
+        sides = [side or _Sorted.of(values[part]) for side, values in zip(single, (x, y), strict=True)]
+        gaps = absent if len(absent) == 1 else absent[part]
         added = 2 * (gaps * (n - gaps))[:, 0]
-        few = _few_levels(*map(_Sorted.of, sides))
-        net = concordance(*sides).sum(axis=1) if few is None else few
-        tau[part] = tau_b(net - added, *(n * n - tied_with(side).sum(axis=1) - added for side in sides))
+        if (few := _few_levels(*sides)) is not None:
+            net = few
+        else:
+            first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
+            totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
+            net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
+        tau[part] = tau_b(net - added, *(n * n - (side.end - side.first).sum(axis=1) - added for side in sides))
     return tau.reshape(shape)
 
 

@@ -66,7 +66,6 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
     """
     from scipy.special import betainc
 
-    wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     return np.asarray(betainc(losses + 1, wins + 1, 0.5))
 
 

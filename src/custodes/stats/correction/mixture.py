@@ -167,9 +167,7 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
         for rows in (slice(row, row + step) for row in range(0, n_tables, step)):
             places = [where[rows] for _, where in distinct]
             drawn = [values[place] for (values, _), place in zip(gammas, places, strict=True)]
-            logs = gammas[0][1][places[0]]
-            for (_, accepted), place in zip(gammas[1:], places[1:], strict=True):
-                logs += accepted[place]
+            logs = np.asarray(sum(accepted[place] for (_, accepted), place in zip(gammas, places, strict=True)))
             q = drawn[9:]
             whole = q[0] + q[1] + q[2]
             for r in range(3):

@@ -54,17 +54,16 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     """
     better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
 
-    def measure(predictions: Floats) -> Floats:
-        if kind != "accuracy":
-            return ROWS[kind](predictions, target)
-        right = np.count_nonzero(predictions[:, better] > predictions[:, worse], axis=1)
-        return ratio(right, np.array(len(better)))
-
     def agreement(predictions: Floats) -> Floats:
         values = np.full(len(predictions), np.nan)
         finite = np.flatnonzero(np.isfinite(predictions).all(axis=1))
         for part in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
-            values[finite[part]] = measure(predictions[finite[part]])
+            some = predictions[finite[part]]
+            if kind == "accuracy":
+                right = np.count_nonzero(some[:, better] > some[:, worse], axis=1)
+                values[finite[part]] = ratio(right, np.array(len(better)))
+            else:
+                values[finite[part]] = ROWS[kind](some, target)
         return values
 
     return agreement

@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective, ordered_pairs
+
+_FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
 
 
 class PairSums(NamedTuple):
@@ -60,11 +62,29 @@ def pair_sums(
     if kind == "accuracy":
         return _within_items(human, predicted, rows, item)
     n, values = len(human), np.vstack([human, predicted])
+    if kind == "kendall" and _FEW * len(rows) < n:
+        return _compared(values, rows, labels)
     sums = _signs if kind == "kendall" else _gaps
     one, share = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
     whole = sums(values, one, None)
     column = whole if len(rows) == n else sums(values, one, share)
     return PairSums(whole[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
+
+
+def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
+    """Signs (1 + m, n) of all pairs, in blocks of outputs; small integers are exact in single precision."""
+    n, width = values.shape[1], 2 * len(values) - 1
+    sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
+    for place in chunks(len(rows), 2 * n):
+        part = rows[place]
+        human, *others = (np.sign(scores[part, np.newaxis] - scores).astype(np.float32) for scores in values)
+        same = [(label[part, np.newaxis] == label).astype(np.float32) for label in labels]
+        products = [human * human, *(product for sign in others for product in (human * sign, sign * sign))]
+        for q, product in enumerate(products):
+            sums.row[q, place] = product.sum(axis=1, dtype=np.float64)
+            sums.column[q] += product.sum(axis=0, dtype=np.float64)
+            sums.inside[:, q, place] = [np.einsum("rn,rn->r", product, equal) for equal in same]
+    return sums
 
 
 def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:

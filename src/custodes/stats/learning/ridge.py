@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,13 +75,19 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
 
     Sums along contiguous rows are several times faster than along columns.
     """
-    missing = np.isnan(columns)
-    n = np.maximum((~missing).sum(axis=1), 1)
+    columns = np.ascontiguousarray(columns)
+    complete = not np.isnan(columns.sum())
+    missing = np.zeros(0, dtype=bool) if complete else np.isnan(columns)
+    n = columns.shape[1] if complete else np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
 
     def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, standard deviation and deviations of the present values; deviations up to rounding error are 0."""
-        mean = np.where(missing, 0.0, values).sum(axis=1) / n
-        deviation = np.where(missing, 0.0, values - mean[:, np.newaxis])
+        if not complete:
+            values = np.where(missing, 0.0, values)
+        mean = values.sum(axis=1) / n
+        deviation = values - mean[:, np.newaxis]
+        if not complete:
+            deviation[missing] = 0.0
         spread = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n)
         return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), deviation
 
@@ -88,7 +95,9 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     low, high = mean - _LIMIT * spread, mean + _LIMIT * spread
     mean, spread, deviation = moments(np.clip(columns, low[:, np.newaxis], high[:, np.newaxis]))
     deviation /= np.where(spread > 0, spread, np.inf)[:, np.newaxis]
-    low, high, mean = (np.where(missing.all(axis=1), np.nan, limit) for limit in (low, high, mean))
+    if not complete:
+        empty = missing.all(axis=1)
+        low, high, mean = (np.where(empty, np.nan, limit) for limit in (low, high, mean))
     return Scaling(low, high, mean, np.where(spread > 0, spread, np.nan)), deviation
 
 
@@ -113,7 +122,11 @@ def standardised(x: Floats, by: Scaling) -> Floats:
     >>> standardised(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    return np.nan_to_num((np.clip(x, by.low, by.high) - by.mean) / by.scale)
+    z = np.clip(x, by.low, by.high)
+    z -= by.mean
+    z /= by.scale
+    z[np.isnan(z)] = 0.0
+    return z
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
@@ -152,9 +165,40 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     >>> predict(linear, np.array([[0.5, 9.0], [np.nan, 9.0]])).round(6).tolist()
     [2.0, 3.0]
     """
+    return ridges(x, y, [slice(None)], groups=groups, penalties=penalties)[0]
+
+
+def ridges(
+    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
+) -> list[Linear]:
+    """Fit `ridge` on each of several ranges of the columns, which are standardised and multiplied once for all.
+
+    Parameters
+    ----------
+    x, y, groups, penalties
+        As in `ridge`.
+    subsets
+        Ranges of columns.
+
+    Returns
+    -------
+    :
+        A prediction for each range.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 4.0], [3.0, 3.0]])
+    >>> linears = ridges(x, x[:, 0], [slice(1), slice(2)], groups=np.arange(4))
+    >>> [len(linear.weights) for linear in linears]
+    [1, 2]
+    """
     columns = np.ascontiguousarray(x.T)
-    penalty, whole = _selected(columns, y, groups, penalties), _Part.of(columns, y)
-    return Linear(whole.scaling, whole.weights(penalty)[:, 0], whole.mean)
+    chosen = _selected(columns, y, subsets, groups, penalties)
+    whole, linears = _Part.of(columns, y), []
+    for subset, penalty in zip(subsets, chosen, strict=True):
+        by = Scaling(*(limit[subset] for limit in whole.scaling))
+        linears.append(Linear(by, whole.weights(subset, penalty)[:, 0], whole.mean))
+    return linears
 
 
 def ridge_path(
@@ -190,9 +234,10 @@ def ridge_path(
     ([1.1, 0.0], [0.0, 0.3])
     """
     columns = np.ascontiguousarray(x.T)
-    penalty, whole = _selected(columns, y, groups, penalties), _Part.of(columns, y)
-    ridged = whole.z @ whole.z.T / len(y) + penalty * np.eye(len(whole.z))
-    along = whole.z @ whole.centred / len(y)
+    (penalty,) = _selected(columns, y, [slice(None)], groups, penalties)
+    whole = _Part.of(columns, y)
+    gram, along = (products / len(y) for products in whole.products)
+    ridged = gram + penalty * np.eye(len(gram))
     weights = [np.asarray(np.linalg.solve(ridged + strength * quadratic, along)) for strength in strengths]
     return [Linear(whole.scaling, weight, whole.mean) for weight in weights]
 
@@ -235,27 +280,47 @@ class _Part:
         mean = float(y.mean())
         return cls(*_scaled(columns), y - mean, mean)
 
-    def weights(self, penalties: Floats) -> Floats:
-        """Weights (p, penalties)."""
-        n = len(self.centred)
-        wide = len(self.z) > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
-        gram, along = (self.z.T @ self.z, self.centred) if wide else (self.z @ self.z.T, self.z @ self.centred)
+    @cached_property
+    def products(self) -> tuple[Floats, Floats]:
+        """Products of the columns with each other (p, p), and with the target (p,)."""
+        return self.z @ self.z.T, self.z @ self.centred
+
+    def weights(self, subset: slice, penalties: Floats) -> Floats:
+        """Weights (k, penalties) of a range of columns."""
+        z, n = self.z[subset], len(self.centred)
+        wide = len(z) > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
+        if wide:
+            gram, along = z.T @ z, self.centred
+        else:
+            gram, along = self.products[0][subset, subset], self.products[1][subset]
         variance, axes = np.linalg.eigh(gram / n)
         damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
         weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
-        return np.asarray(self.z @ weights if wide else weights)
+        return np.asarray(z @ weights if wide else weights)
 
 
-def _selected(columns: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) for columns (p, rows), by cross-validation; the larger one among equals."""
+def _selected(
+    columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
+) -> list[Floats]:
+    """The penalty (1,) of each range of the columns (p, rows), by cross-validation."""
     penalties, fold = np.sort(penalties)[::-1], inner_folds(groups)
     if len(penalties) > 1 and not fold.any():
         penalties = np.array([PENALTY])
     if len(penalties) == 1:
-        return penalties
-    error = np.zeros(len(penalties))
+        return [penalties] * len(subsets)
+    parts = []
     for train, held in splits(fold):
         part = _Part.of(np.compress(train, columns, axis=1), y[train])
-        predicted = standardised(np.compress(held, columns, axis=1).T, part.scaling) @ part.weights(penalties)
-        error += ((y[held, np.newaxis] - part.mean - predicted) ** 2).sum(axis=0)
+        held_columns = standardised(np.compress(held, columns, axis=1).T, part.scaling).T
+        parts.append((part, held_columns, y[held] - part.mean))
+    return [_chosen(parts, subset, penalties) for subset in subsets]
+
+
+def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
+    """The penalty (1,) with the least squared error over the rows held out from each part: their standardised columns
+    (p, rows), and their target less the mean of the part (rows,). Penalties in descending order."""
+    error = np.zeros(len(penalties))
+    for part, held, y in parts:
+        residual = y - part.weights(subset, penalties).T @ held[subset]
+        error += np.einsum("ar,ar->a", residual, residual)
     return penalties[[int(np.argmin(error))]]

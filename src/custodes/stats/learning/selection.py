@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, up_to_rounding
 from custodes.stats.learning.folds import inner_folds, splits
-from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardised
 from custodes.stats.ranks import mid_ranks
 
 _TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
@@ -271,8 +271,8 @@ def nested_path(
         lengths = np.searchsorted(np.cumsum(costs[path]), budgets * (1 + _TIE), side="right")
         chosen += [column in path[:length] for column, length in zip(order, lengths[1:], strict=True)]
         columns = np.concatenate([included, path[: lengths[-1]]])
-        for step, length in enumerate(lengths.tolist()):
-            used = columns[: len(included) + length]
-            linear = ridge(x[np.ix_(train, used)], y[train], groups=groups[train])
-            predicted[step, held] = predict(linear, x[np.ix_(held, used)])
+        subsets = [slice(len(included) + length) for length in lengths.tolist()]
+        linears = ridges(x[np.ix_(train, columns)], y[train], subsets, groups=groups[train])
+        x_held = x[np.ix_(held, columns)]
+        predicted[:, held] = [predict(linear, x_held[:, some]) for linear, some in zip(linears, subsets, strict=True)]
     return NestedPath(order, predicted, chosen / len(parts))
