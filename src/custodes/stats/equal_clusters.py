@@ -86,7 +86,7 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
     """
     n = int(number.sum())
     for some in chunks(1 + (resamples if n > 1 else 0), max(size, len(number)) // 4):
-        data = number[np.newaxis][: 1 if some.start == 0 else 0]
+        data = number[np.newaxis] if some.start == 0 else np.empty((0, len(number)), dtype=np.int64)
         drawn = rng.multinomial(n, number / n, size=some.stop - some.start - len(data))
         yield some, np.ascontiguousarray(np.concatenate([data, drawn]).T, dtype=np.float64)
 
