@@ -195,9 +195,7 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 class Statistic:
     """A statistic of agreement.
 
-    `compute` returns (1 + B, metrics) for a sample. `of_people` does the same for given human scores (..., items,
-    systems) and metric scores, and returns (..., 1 + B, metrics); it is set if computing several aspects at once is
-    faster.
+    `compute` returns (1 + B, metrics) for a sample.
 
     `chance` is the chance level, or a function of a sample that returns (1 + B, metrics) where it depends on ties
     (None: not defined). `smooth`: a single cluster changes the statistic only slightly; differences are then tested
@@ -216,7 +214,6 @@ class Statistic:
     label: str
     doc: str
     compute: Callable[[Sample], Floats]
-    of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
     per_item: Callable[[RaterComparison], Floats] | None = None
     bounds: intervals.Bounds = intervals.ANY
     fewest: int = FEWEST

@@ -62,8 +62,8 @@ def order_columns(
         "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
     }
     seen = total[0] > 0
-    cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
-    confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
+    cells = zip(CELLS, drawn[0].reshape(len(raters), 9)[seen].astype(np.int64).T, strict=True)
+    confusion = {"rater": [part.raters[r] for r in raters[seen]], **dict(cells)}
     names = ("rater", "margin", "margin_low", "margin_high", "reason")
     findings = [
         Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,18 +41,8 @@ TYPICAL_CORRELATION = 0.5
 """Assumed correlation of candidates where there are none yet."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerAnswer:
-    """What leaves the ledger: the outcome of a candidate without any estimate, and the state of the generation."""
-
-    generation: str
-    candidate: int
-    labels: int
-    openings: int
-    outcome: str
-    reason: str
-    digest: str
-    remaining: str = ""
+LedgerAnswer = tuple[str, str, dict[str, Any]]
+"""What leaves the ledger: the outcome of a candidate and its reason, without any estimate, and the row of the state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,16 +271,15 @@ def next_critical_values(
 
 def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = "") -> LedgerAnswer:
     candidates = ledger.candidates
-    return LedgerAnswer(
-        generation=ledger.generation,
-        candidate=len(candidates),
-        labels=len(tests.labels),
-        openings=sum(candidate.outcome == OPEN for candidate in candidates.values()),
-        outcome=outcome,
-        reason=reason,
-        digest=", ".join(ledger.heads),
-        remaining=remaining,
-    )
+    state = {
+        "generation": ledger.generation,
+        "candidate": len(candidates),
+        "openings": sum(candidate.outcome == OPEN for candidate in candidates.values()),
+        "labels": len(tests.labels),
+        "ledger_digest": ", ".join(ledger.heads),
+        "remaining": remaining,
+    }
+    return outcome, reason, state
 
 
 def _gain(tests: LedgerTests) -> str:

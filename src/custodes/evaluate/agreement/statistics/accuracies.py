@@ -91,11 +91,11 @@ WITH_TIES = (
 )
 
 
-def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:
-    design = sample.comparison.design
+def _spa(sample: Sample) -> Floats:
+    comparison, design = sample.comparison, sample.comparison.design
     return accuracy.spa(
-        human,
-        metrics,
+        comparison.human,
+        comparison.metric_scores,
         units=design.units,
         weights=sample.times,
         flips=sample.flips,
@@ -107,8 +107,7 @@ SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    compute=of_outputs(lambda sample: _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)),
-    of_people=_of_people,
+    compute=of_outputs(_spa),
     bounds=SHARE,
     chance=0.5,
     smooth=False,
