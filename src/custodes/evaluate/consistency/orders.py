@@ -11,6 +11,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POSITION, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
+from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import Tested, slot_test

@@ -94,11 +94,12 @@ def probe_rows(
         "reason": reason,
     }
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    findings = [
-        Finding(part.aspect, row["rater"], PROBE, row["probe"], *map(float, (*ends, p_value)), str(row["reason"]))
-        for row, p_value in zip(rows, tested.p_value, strict=True)
-        for ends in [[row["effect"], row["effect_low"], row["effect_high"]]]
-    ]
+    findings = []
+    for row, p_value in zip(rows, tested.p_value, strict=True):
+        effect, low, high = (float(row[f"effect{end}"]) for end in ("", "_low", "_high"))
+        findings.append(
+            Finding(part.aspect, row["rater"], PROBE, row["probe"], effect, low, high, float(p_value), str(row["reason"]))
+        )
     pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
     pointwise = {*probes["rater"]} - pairwise
     rows = [
