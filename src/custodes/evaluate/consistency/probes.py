@@ -98,7 +98,9 @@ def probe_rows(
     for row, p_value in zip(rows, tested.p_value, strict=True):
         effect, low, high = (float(row[f"effect{end}"]) for end in ("", "_low", "_high"))
         findings.append(
-            Finding(part.aspect, row["rater"], PROBE, row["probe"], effect, low, high, float(p_value), str(row["reason"]))
+            Finding(
+                part.aspect, row["rater"], PROBE, row["probe"], effect, low, high, float(p_value), str(row["reason"])
+            )
         )
     pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
     pointwise = {*probes["rater"]} - pairwise
