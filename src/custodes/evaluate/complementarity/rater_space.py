@@ -29,15 +29,9 @@ FEWEST = 4
 FEWEST_THINGS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Structure:
-    """Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters
-    left out with the reason, and notes."""
-
-    tables: dict[str, dict[str, Any]]
-    summary: dict[str, Any]
-    left_out: list[tuple[str, str]]
-    notes: list[Note]
+Structure = tuple[dict[str, dict[str, Any]], dict[str, Any], list[tuple[str, str]], list[Note]]
+"""Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters left
+out with the reason, and notes."""
 
 
 def structure(
@@ -47,28 +41,25 @@ def structure(
     who, space = rankings.who, _space(rankings, times)
     linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
-    result = Structure(
-        tables={},
-        summary={},
-        left_out=[
-            *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in space.gaps),
-            *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
-        ],
-        notes=noted(
-            (
-                "partial-representation",
-                space.partial,
-                f"components and coordinates use {space.points.shape[2]} of {rankings.values.shape[2]} "
-                f"{rankings.thing}s; the others lack a rank by some rater",
-            )
-        ),
+    tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
+    left_out = [
+        *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in space.gaps),
+        *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
+    ]
+    notes = noted(
+        (
+            "partial-representation",
+            space.partial,
+            f"components and coordinates use {space.points.shape[2]} of {rankings.values.shape[2]} "
+            f"{rankings.thing}s; the others lack a rank by some rater",
+        )
     )
     if len(space.kept) > 1:
         explained = ordination.explained_variance(space.points, column_weights=space.column_weights)
         by_name = np.argsort([who.names[i] for i in space.kept])  # resamples do not depend on the order of raters
         null = ordination.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
-        result.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
-        result.summary.update(
+        tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
+        summary.update(
             raters=len(space.kept),
             rankings=rankings.values.shape[1],
             ranked=space.points.shape[2],
@@ -83,30 +74,30 @@ def structure(
         )
     if len(space.kept) >= FEWEST:
         x, y = ordination.coordinates(space.points[0], k=2).T
-        result.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
+        tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, unconnected = _similarity(rankings, distances, linked)
         unlike = (
             f"{unconnected} pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
         )
-        result.notes.extend(noted(("unconnected-raters", unconnected, unlike)))
+        notes += noted(("unconnected-raters", unconnected, unlike))
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
         stable, rand = communities.stability(similarity[1:], labels, seed=seed)
         by_sums = _rank_sum_communities(space, seed)
-        result.tables["clusters"] = {
+        tables["clusters"] = {
             **labelled(who, linked),
             "cluster": labels + 1,
             "stability": stable,
             "rank_sum_cluster": [by_sums.get(rater) for rater in linked.tolist()],
         }
-        result.summary.update(
+        summary.update(
             clusters=int(labels.max()) + 1,
             modularity=communities.modularity(similarity[0], labels),
             clusters_agreement=rand.mean() if len(rand) else None,
             rank_sum_clusters=max(by_sums.values(), default=None),
         )
-    return result
+    return tables, summary, left_out, notes
 
 
 @dataclass(frozen=True, kw_only=True)

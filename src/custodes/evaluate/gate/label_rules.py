@@ -116,7 +116,7 @@ class LabelTest:
 
 
 class LabelTests(NamedTuple):
-    """Tests of one aspect, with the human label of each output (item, system), and the names of units.
+    """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
 
     The system is empty if there is only one, which may be named after the file.
     """
@@ -162,7 +162,12 @@ def label_tests(
         view = outputs.as_binary(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
         tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
-        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), _unit_names(outputs)))
+        first = (
+            pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
+            .group_by("unit")
+            .agg(pl.col("item").min())
+        )
+        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), first.sort("unit")["item"].to_list()))
     return result
 
 
@@ -171,12 +176,6 @@ def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
     labels = (outputs.words[code] for code in rows.gold.argmax(axis=1))
     systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
     return dict(zip(zip(rows.table["item"], systems, strict=True), labels, strict=True))
-
-
-def _unit_names(outputs: LabelledOutputs) -> list[str]:
-    """Each unit by its first item."""
-    items = outputs.table.select("item", unit=outputs.unit).group_by("unit").agg(pl.col("item").min()).sort("unit")
-    return items["item"].to_list()
 
 
 def _tests(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError
+from custodes.errors import InputError, shown
 from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
 from custodes.files import check_writable, locked
@@ -158,8 +158,11 @@ def _with_labels(
 ) -> tuple[Ledger, Ledger]:
     """The ledger in a file, and the same with the present labels."""
     ledger = Ledger.read(content, name)
-    if expected is not None:
-        ledger.check_holds(expected, name)
+    if expected is not None and expected not in [entry.digest for entry in ledger.entries]:
+        raise InputError(
+            f"{name}: there is no entry {shown(expected)} (ledger_digest); later entries were removed, or this is "
+            "another ledger: restore the file"
+        )
     if not tests.labels:
         raise InputError("ledger: there are no human labels")
     return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)

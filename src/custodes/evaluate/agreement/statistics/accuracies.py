@@ -8,6 +8,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import POSITIVE, SHARE
+from custodes.stats.population import population_values
 
 
 def guessing(sample: Sample) -> Floats:
@@ -23,7 +24,8 @@ def _population_margins(sample: Sample) -> Floats:
     comparison = sample.comparison
     pairs = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
     pairs[:, *comparison.design.pairs.T] = sample.choices.pairs
-    return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
+    wins = population_values(*sample.choices.net_wins, n_units=comparison.design.n_units)
+    return accuracy.pairwise_accuracy(*wins, pairs=pairs)
 
 
 def _pairwise_accuracy(sample: Sample) -> Floats:
