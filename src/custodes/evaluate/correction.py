@@ -17,7 +17,7 @@ from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
 from custodes.answers.views import number, parts, titled
 from custodes.answers.wording import column_digits, estimate_text
-from custodes.arguments import between, one_of, value_list
+from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
@@ -169,8 +169,6 @@ def correction(
     >>> result.pairs["estimator"].unique().sort().to_list()
     ['human', 'naive', 'ppi']
     """
-    if equivalence is not None:
-        between("equivalence", equivalence, 0, 1)
     names = value_list("estimator", estimator)
     if not names:
         raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")

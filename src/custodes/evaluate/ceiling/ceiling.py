@@ -15,7 +15,6 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, labels, score, share, table
-from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
@@ -258,7 +257,6 @@ def ceiling(
     >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
     """
-    at_least("steps", steps, 1)
     if level == "system" and (folds != "item" or in_use is not None):
         raise OptionError("folds and in_use are for level='output': level='system' leaves out systems and has no paths")
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))

@@ -15,7 +15,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, probability, score, share, table
-from custodes.arguments import at_least, between
+from custodes.arguments import between
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
@@ -148,10 +148,7 @@ def labelling(
     >>> plan.needed.filter(quantity="corrected_rate")["by_judge"].to_list()
     [240]
     """
-    for name, value in (("width", width), ("difference", difference), ("accuracy", accuracy)):
-        between(name, value, 0, 1)
-    if add is not None:
-        at_least("add", add, 1)
+    between("width", width, 0, 1)
     selected = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:

@@ -354,15 +354,13 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
     saved = np.nan
     if human.high > human.low and corrected.high > corrected.low:
         saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
-    reason = "" if part.n_labelled else "no human labels"
-    if part.n_labelled and not part.n_judged:
-        reason = "every output has a human label, so that no other outputs have a rate"
-    elif part.n_labelled and np.isnan(corrected.value):
-        reason = "the metric's labels are no better than chance"
-    elif part.n_labelled and part.rarer < FEW_LABELS:
-        reason = f"fewer than {FEW_LABELS} human labels of one kind"
-    elif part.n_labelled and part.unlabelled:
-        reason = "no human labels where the metric gives one of its labels"
+    reasons = (
+        (not part.n_labelled, "no human labels"),
+        (not part.n_judged, "every output has a human label, so that no other outputs have a rate"),
+        (np.isnan(corrected.value), "the metric's labels are no better than chance"),
+        (part.rarer < FEW_LABELS, f"fewer than {FEW_LABELS} human labels of one kind"),
+        (part.unlabelled > 0, "no human labels where the metric gives one of its labels"),
+    )
     return {
         "metric": metric,
         "system": system,
@@ -374,7 +372,7 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         **estimate_with_bounds("corrected_rate", corrected),
         "method": method if part.n_labelled else "",
         "labels_saved": round(saved) if np.isfinite(saved) else None,
-        "reason": reason,
+        "reason": next((reason for applies, reason in reasons if applies), ""),
     }
 
 
