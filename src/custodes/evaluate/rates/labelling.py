@@ -104,7 +104,7 @@ class Labelling(Result):
     positive="Label that counts as success (see rates).",
     width="Width of the interval of a rate, TPR or TNR.",
     difference="Difference between two systems to be found with a probability of .8.",
-    target="What labels are allocated for: corrected_rate, tpr, tnr or difference.",
+    target="What labels are allocated for.",
     add="Human labels to add, with by in each slice (default: as many as the target needs).",
     by="Column whose values are slices, each with a plan; system for the systems.",
     accuracy="Assumed accuracy of the judge where no output has a human label.",
