@@ -97,10 +97,10 @@ class Sample:
         ]
         people, metrics = np.empty((2, len(self.times), *from_file[1].shape))
         for rows in alike(of_people, of_metrics):
-            human = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            people[:, rows] = self._fitted(*human, cells=of_people[rows[0]])
-            own = comparison.metric_scores[rows], comparison.metric_system[rows]
-            metrics[:, rows] = self._fitted(*own, cells=of_metrics[rows[0]])
+            scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
+            people[:, rows] = self._fitted(*scores_of_people, cells=of_people[rows[0]])
+            scores_of_metrics = comparison.metric_scores[rows], comparison.metric_system[rows]
+            metrics[:, rows] = self._fitted(*scores_of_metrics, cells=of_metrics[rows[0]])
         return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
 
     def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:

@@ -346,8 +346,8 @@ def _inconclusive(measurement: Measured, threshold: float, low: float, high: flo
     if estimate is None:
         return measurement.reason
     if not np.isnan(low):
-        known = estimate.population is not None  # then the width of the interval does not depend on the number of items
-        return CONTAINED + ("" if known else more_data(estimate.value, low, high, threshold, "items"))
+        is_simulated = estimate.population is not None  # then the width does not depend on the number of items
+        return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
     n_units, drawn = estimate.n_units, np.isfinite(estimate.resampled)
     if 2.0 ** (1 - n_units) > 1 - level or estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
