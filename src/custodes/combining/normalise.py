@@ -163,7 +163,7 @@ def normalisation(
 
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
-    limits = [
+    limits: list[_Limits] = [
         (*_turned(*declared[name], up=direction > 0), "declared")
         if name in declared
         else _found(name, column[~np.isnan(column)])

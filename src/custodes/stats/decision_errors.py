@@ -52,7 +52,7 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
     """
     from scipy.special import rel_entr
 
-    pseudo = 1.0 if estimate == "mean" else 0.0
+    pseudo = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
     totals = (values.sum(axis=-1, keepdims=True) for values in (counts, human))
     other, people = (
         ratio(values + pseudo, (total + 3 * pseudo) * (total > 0))

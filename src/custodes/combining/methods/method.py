@@ -54,7 +54,7 @@ class Formula:
         used = np.flatnonzero(self.weights)
         terms = np.where(np.isfinite(scaled), scaled, self.fill)[:, used] * self.weights[used]
         # The order of summation depends on the memory layout, which is therefore fixed.
-        line = np.ascontiguousarray(terms).sum(axis=1) + self.intercept
+        line = np.asarray(np.ascontiguousarray(terms).sum(axis=1) + self.intercept)
         if self.trees is None:
             return line
         return np.asarray(line + self.share * self.trees.predict(scaled))
