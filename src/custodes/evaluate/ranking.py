@@ -263,13 +263,13 @@ def _errors(
     for block, drawn in _resampled(part, outcomes, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
         human, effective = next(drawn)
-        decided, shares = rule.decisions(effective), decision_errors.log_shares(human, estimate=kld)
+        decided = rule.decisions(effective)
         if block.start == 0:
             first = decided[0]
         again[block] = decision_errors.error_types(first, decided)[:, 0]
         for m, (counts, own_effective) in enumerate(drawn):
             kinds[block, m] = decision_errors.error_types(decided, rule.decisions(own_effective))
-            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, shares, estimate=kld))
+            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, human, estimate=kld))
     return kinds, divergence, again[1:]
 
 

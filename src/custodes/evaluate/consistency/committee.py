@@ -19,8 +19,8 @@ from custodes.stats.judging.committee import (
     effective_size,
     error_correlation,
     majority,
-    mean_of,
 )
+from custodes.stats.system_scores import weighted_item_mean
 
 FOLDS = 5
 MOST_JUDGES = 60
@@ -86,8 +86,8 @@ def _panels(
         labels = [EVERYBODY, CHOSEN, BEST, *labels]
         members = [(*range(len(judges)),), best_subset(verdicts, people), (best,), *members]
         values = np.stack([every, subset, single, *right])
-    accuracy = mean_of(values, units=unit, weights=times)
-    gain = mean_of(values - single, units=unit, weights=times).round(12)
+    accuracy = weighted_item_mean(values, units=unit, weights=times)
+    gain = weighted_item_mean(values - single, units=unit, weights=times).round(12)
     gain[:, [label == BEST for label in labels]] = np.nan  # difference to itself
     cost, counted = _costs(study, part, judges, used)
     spent = [cost[[*panel]].sum() if len({counted[j] for j in panel}) == 1 else np.nan for panel in members]
