@@ -7,7 +7,6 @@ outputs rated by both the annotators and the metric count.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -50,9 +49,6 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
 
-    human (aspects, items, systems) -> (aspects, B, metrics): human scores of the same outputs, so that the p-values of
-    metrics are computed once.
-
     p is the one-sided p-value of the hypothesis that the first system of the pair (in the given order) is better. Row 0
     of the weights, the data, uses the paired permutation test: the proportion of sign flips (K, units), the same for
     annotators and all metrics, with a difference of at least the observed one; a flip swaps both systems in a whole
@@ -67,13 +63,12 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    people = human.reshape(math.prod(human.shape[:-2]), *human.shape[-2:])
-    pairs = np.stack(np.triu_indices(human.shape[-1], k=1))
-    lost, n = np.zeros((2, len(people), len(weights), len(metrics)))
+    pairs = np.stack(np.triu_indices(human.shape[1], k=1))
+    lost, n = np.zeros((2, len(weights), len(metrics)))
     share = 1.0 if item_weights is None else item_weights
-    longest = max(len(weights), len(flips), human.shape[-2])
-    for rows, rated in same_outputs(people[0], metrics):
-        both = np.zeros(people.shape[1:], dtype=bool)
+    longest = max(len(weights), len(flips), len(human))
+    for rows, rated in same_outputs(human, metrics):
+        both = np.zeros(human.shape, dtype=bool)
         both.flat[rated] = True
         for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
             counted = (both[:, a] & both[:, b]).T * share
@@ -82,14 +77,12 @@ def spa(
                 differences = _differences(scores, both, a, b) * share
                 return _p_values(differences, counted, units=units, weights=weights, flips=flips)
 
-            of_people = [p_of(scores) for scores in people]
+            p_human = p_of(human)[:, np.newaxis]
             for some in (rows[chunk] for chunk in chunks(len(rows), _CACHE * len(a) * longest)):
-                of_metrics = p_of(metrics[some])
-                for k, p_human in enumerate(of_people):
-                    gap = np.abs(of_metrics - p_human[:, np.newaxis])
-                    lost[k][:, some] += np.nansum(gap, axis=-1)
-                    n[k][:, some] += np.count_nonzero(~np.isnan(gap), axis=-1)
-    return np.asarray((1 - ratio(lost, n)).reshape(*human.shape[:-2], len(weights), len(metrics)))
+                gap = np.abs(p_of(metrics[some]) - p_human)
+                lost[:, some] += np.nansum(gap, axis=-1)
+                n[:, some] += np.count_nonzero(~np.isnan(gap), axis=-1)
+    return np.asarray(1 - ratio(lost, n))
 
 
 def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:

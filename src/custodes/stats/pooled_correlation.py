@@ -53,15 +53,14 @@ def pooled_correlation(
     kind
         The correlation; 'kendall' is tau-b.
     human
-        Human scores (items, systems), or (aspects, items, systems) of the same outputs.
+        Human scores (items, systems).
     metrics, units, weights, item_weights
         See the module; item weights are fractional multiplicities.
 
     Returns
     -------
     :
-        Correlations (B, metrics), or (aspects, B, metrics). NaN if either side is constant in the resample, or without
-        shared ratings.
+        Correlations (B, metrics). NaN if either side is constant in the resample, or without shared ratings.
 
     References
     ----------
@@ -74,37 +73,34 @@ def pooled_correlation(
     >>> pooled_correlation("kendall", human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
     [[0.667]]
     """
-    aspects = human.reshape(math.prod(human.shape[:-2]), math.prod(human.shape[-2:]))
-    scores = metrics.reshape(len(metrics), aspects.shape[1])
-    result = np.full((len(aspects), len(weights), len(metrics)), np.nan)
-    for rows, rated in same_outputs(aspects[0], scores):
+    people, scores = human.reshape(-1), metrics.reshape(len(metrics), human.size)
+    result = np.full((len(weights), len(metrics)), np.nan)
+    for rows, rated in same_outputs(people, scores):
         if len(rated) == 0:
             continue
-        item = rated // human.shape[-1]
+        item = rated // human.shape[1]
         drawn, group, share = weights, units[item], np.ones(weights.shape[1])
         if item_weights is not None:  # a group has one unit and one item weight
             keys = np.stack([units, item_weights], axis=1)[item]
             (unit, share), group = (part.T for part in np.unique(keys, axis=0, return_inverse=True))
             drawn, group = weights[:, unit.astype(np.intp)] * share, group.reshape(-1)
-        result[..., rows] = _POOLED[kind](aspects[:, rated], scores[rows][:, rated], group, drawn, share)
-    return result.reshape(*human.shape[:-2], *result.shape[1:])
+        result[:, rows] = _POOLED[kind](people[rated], scores[rows][:, rated], group, drawn, share)
+    return result
 
 
 def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """Pearson's r from moment sums by group: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
-    x, y = centred(human), centred(metrics)
-    one = np.ones((1, len(group)))
+    """Pearson's r from moment sums by group: human (n,), metrics (metrics, n) -> (B, metrics)."""
+    x, y = centred(human[np.newaxis]), centred(metrics)
 
     def sums(values: Floats) -> Floats:
         return weighted_sums(drawn, unit_sums(values, units=group, n_units=drawn.shape[1]))
 
-    n, products = sums(one), np.stack([sums(side * y) for side in x])
+    n, products = sums(np.ones((1, len(group)))), sums(x * y)
     (sx, sxx), (sy, syy) = ((sums(side), sums(side * side)) for side in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         vx, vy = sxx - sx * sx / n, syy - sy * sy / n
         vx[vx <= _CONSTANT * sxx], vy[vy <= _CONSTANT * syy] = np.nan, np.nan
-        covariance = products - sx.T[..., np.newaxis] * (sy / n)
-        return np.asarray((covariance / np.sqrt(vx.T[..., np.newaxis] * vy)).clip(-1.0, 1.0))
+        return np.asarray(((products - sx * (sy / n)) / np.sqrt(vx * vy)).clip(-1.0, 1.0))
 
 
 class _Levels:
@@ -138,27 +134,26 @@ class _Levels:
 
 
 def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """Spearman's rho from mid-ranks in every resample: human (aspects, n), metrics (metrics, n) -> (aspects, B,
-    metrics)."""
-    sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
-    result = np.empty((len(human), len(drawn), len(metrics)))
+    """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
+    first, *sides = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
+    result = np.empty((len(drawn), len(metrics)))
     for part, weights in _transposed(drawn, 4 * len(group)):
         times = weights[group]  # (n, B)
         total = times.sum(axis=0)
-        people, spreads = [], []
-        for k, side in enumerate(sides):
+
+        def ranked(side: _Levels, weights: Floats = weights, total: Floats = total) -> tuple[Floats, Floats]:
+            """Twice the centred mid-ranks of the outputs (n, B), and their sums of squares (B,)."""
             size = np.asarray(side.counts @ weights)
-            ranks = 2 * _running_sums(size) - size - total  # twice the centred mid-ranks
+            ranks = 2 * _running_sums(size) - size - total
             spread = np.einsum("lb,lb,lb->b", size, ranks, ranks)
             spread[spread <= _CONSTANT * total**3] = np.nan
-            of_outputs = ranks.take(side.level, axis=0)
-            if k < len(human):
-                people.append(times * of_outputs)
-                spreads.append(spread)
-                continue
-            for a, (weighted, own_spread) in enumerate(zip(people, spreads, strict=True)):
-                product = np.einsum("nb,nb->b", weighted, of_outputs)
-                result[a, part, k - len(human)] = ratio(product, np.sqrt(spread * own_spread))
+            return ranks.take(side.level, axis=0), spread
+
+        people, spread = ranked(first)
+        people *= times
+        for m, side in enumerate(sides):
+            ranks, own_spread = ranked(side)
+            result[part, m] = ratio(np.einsum("nb,nb->b", people, ranks), np.sqrt(own_spread * spread))
     return result.clip(-1.0, 1.0)
 
 
@@ -177,19 +172,18 @@ def _running_sums(values: Floats) -> Floats:
 
 
 def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
-    """tau-b: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
-    sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
+    """tau-b: human (n,), metrics (metrics, n) -> (B, metrics)."""
+    x, *y = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
     pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
     weights = drawn.astype(np.float64) if drawn.shape[1] <= _FEW_GROUPS else drawn
-    untied = np.stack([pairs - side.squares(weights) for side in sides])
+    untied = np.stack([pairs - side.squares(weights) for side in (x, *y)])
     untied[untied <= _CONSTANT * pairs] = np.nan
-    x, y = sides[: len(human)], sides[len(human) :]
     compute = _paired_groups if len(group) * drawn.shape[1] <= EXACT else _on_grid
-    return tau_b(compute(x, y, group, drawn, share), untied[: len(x), :, np.newaxis], untied[len(x) :].T)
+    return tau_b(compute(x, y, group, drawn, share), untied[0][:, np.newaxis], untied[1:].T)
 
 
-def _paired_groups(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """w'Kw with K[u, v] the concordance of the outputs of two groups: (aspects, B, metrics).
+def _paired_groups(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+    """w'Kw with K[u, v] the concordance of the outputs of two groups: (B, metrics).
 
     K is symmetric: only v >= u is computed.
     """
@@ -197,49 +191,46 @@ def _paired_groups(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArr
     present, start = np.unique(group[order], return_index=True)
     stop = np.append(start[1:], len(order))
     kind = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
-    codes, scores = (np.stack([side.level[order] for side in sides]).astype(kind) for sides in (x, y))
-    shape = (len(x), len(y), len(present))
+    codes = x.level[order].astype(kind)
+    scores = np.stack([side.level[order] for side in y]).astype(kind)
     used = drawn if len(present) == drawn.shape[1] else drawn[:, present]
-    total = np.zeros((len(x), len(drawn), len(y)))
-    for some in chunks(len(present), len(x) * len(y) * max(len(present), len(drawn))):
-        upper = np.zeros((*shape[:2], some.stop - some.start, shape[2]))
+    total = np.zeros((len(drawn), len(y)))
+    for some in chunks(len(present), len(y) * max(len(present), len(drawn))):
+        upper = np.zeros((len(y), some.stop - some.start, len(present)))
         for k, first in enumerate(range(some.start, some.stop)):
             since = start[first]
             for low in range(since, stop[first], _INT8):
                 rows = slice(low, min(low + _INT8, stop[first]))
-                sx = compared(codes[:, rows, np.newaxis], codes[:, np.newaxis, since:])
-                for part in chunks(len(y), sx[0].size):
+                signs = compared(codes[rows, np.newaxis], codes[np.newaxis, since:])
+                for part in chunks(len(y), signs.size):
                     sy = compared(scores[part, rows, np.newaxis], scores[part, np.newaxis, since:])
-                    for a, signs in enumerate(sx):
-                        agreed = np.add.reduce(sy * signs, axis=1, dtype=np.int8)
-                        sums = np.add.reduceat(agreed, start[first:] - since, axis=1, dtype=np.int64)
-                        upper[a, part, k, first:] += sums
-            upper[:, :, k, first + 1 :] *= 2
-        pairs = weighted_sums(used, upper)
-        total += np.einsum("bu,bxyu->xby", used[:, some], pairs)
+                    agreed = np.add.reduce(sy * signs, axis=1, dtype=np.int8)
+                    upper[part, k, first:] += np.add.reduceat(agreed, start[first:] - since, axis=1, dtype=np.int64)
+            upper[:, k, first + 1 :] *= 2
+        total += np.einsum("bu,byu->by", used[:, some], weighted_sums(used, upper))
     return total
 
 
-def _on_grid(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
-    """Concordance of rankings cut into bins, corrected to first order for pairs within a bin: (aspects, B, metrics)."""
+def _on_grid(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
+    """Concordance of rankings cut into bins, corrected to first order for pairs within a bin: (B, metrics)."""
     from scipy.sparse import csc_array
 
-    result = np.empty((len(x), len(drawn), len(y)))
+    result = np.empty((len(drawn), len(y)))
     mass = None if (share == 1).all() else share[group]
-    bins = [[_binned(side.level) for side in sides] for sides in (x, y)]
-    for a, m in np.ndindex(len(x), len(y)):
-        first, second = bins[0][a], bins[1][m]
+    first = _binned(x.level)
+    for m, side in enumerate(y):
+        second = _binned(side.level)
         shape = int(first.max()) + 1, int(second.max()) + 1
         place = first * shape[1] + second
         cells = csc_array((np.ones(len(group)), (place, group)), shape=(math.prod(shape), len(share)))
         signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
-        fine = concordance(x[a].level[np.newaxis], y[m].level[np.newaxis], weights=mass)[0]
+        fine = concordance(x.level[np.newaxis], side.level[np.newaxis], weights=mass)[0]
         coarse = signs[0] @ np.asarray(cells @ share).reshape(shape) @ signs[1].T
         slope = np.bincount(group, fine - coarse.ravel()[place], drawn.shape[1])
         for part, weights in _transposed(drawn, 4 * max(cells.shape)):
             table = np.asarray(cells @ weights).reshape(*shape, -1)
             net = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
-            result[a, part, m] = np.einsum("xyb,xyb->b", table, net) + (2 * weights.T - share) @ slope
+            result[part, m] = np.einsum("xyb,xyb->b", table, net) + (2 * weights.T - share) @ slope
     return result
 
 
