@@ -102,31 +102,12 @@ def test_many_torn_models(content: bytes) -> None:
         ("ridge", {"intercept": 1e308, "share": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
         ("ridge", {"share": 1.0}, "metrics have importance in trees, but there are no trees; fit it again"),
         ("xgboost", {"share": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
-        ("xgboost", {"trees": None}, "metrics have importance in trees, but there are no trees; fit it again"),
-        ("ridge", {"weight": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
         ("ridge", {"low": -1e308, "high": 1e308}, "low or high is beyond 1e"),
         ("ridge", {"objective": "elo"}, "objective 'elo'; allowed: kendall,"),
-        (
-            "ridge",
-            {"objective": "x" * 500},
-            (
-                r"model\.json: not a valid combined metric: unknown objective "
-                r"'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\.\.\.; "
-                "allowed: kendall,"
-            ),
-        ),
         ("ridge", {"importance": -0.5}, "importance is below 0"),
         (
             "ridge",
             {"validation": {"single": {"metric": "a"}}},
-            (
-                r"model\.json: not a valid combined metric: the best single metric of the fit is "
-                "missing; fit it again"
-            ),
-        ),
-        (
-            "ridge",
-            {"validation": {"single": [1]}},
             (
                 r"model\.json: not a valid combined metric: the best single metric of the fit is "
                 "missing; fit it again"

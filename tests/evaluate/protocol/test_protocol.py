@@ -137,14 +137,10 @@ def test_ideal_rows_and_naive_errors() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "mixtur"}, "did you mean 'mixture'"),
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": []}, "one of each"),
         ({"stopping": []}, "one of each"),
         ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "one gamma"),
-        ({"replications": 0}, "replications"),
-        ({"resamples": -1}, "resamples"),
-        ({"metrics": "x"}, "metrics='x': no such metric; metrics: m1"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
