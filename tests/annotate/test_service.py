@@ -608,7 +608,7 @@ def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("claimed", "kept"),
-    [(1e308, 30.0), (float("inf"), 30.0), (30.0, 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None), (None, None)],
+    [(float("inf"), 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None)],
 )
 def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float | None, kept: float | None) -> None:
     hands = Hands()

@@ -150,13 +150,14 @@ def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(rater_comparison, "Panel", SimpleNamespace(from_study=from_study))
     study = cu.read("demo")
-    report = cu.report(study, resamples=20, aspect="fluency,coherence")
+    selected = {"resamples": 20, "aspect": "fluency,coherence", "metrics": "judge,overlap"}
+    report = cu.report(study, **selected)
     shared = [own for own in made if own]
     monkeypatch.undo()
     assert sorted(set(shared)) == ["coherence", "fluency"]
     asked = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
     for name in asked:
-        alone = getattr(cu, name)(study, resamples=20, aspect="fluency,coherence")
+        alone = getattr(cu, name)(study, **selected)
         for table, frame in alone.tables().items():
             assert frame.equals(report.results[name].to_frame(table)), (name, table)
     assert len(shared) < 2 * len(asked)

@@ -245,7 +245,7 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: st.DataObject) -> None:
     options = {"budget": data.draw(st.sampled_from([None, 12, 40])), "pairs": 3}
     options["estimator"] = data.draw(st.sampled_from(["human", "human", "pooled"]))
