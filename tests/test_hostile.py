@@ -117,15 +117,14 @@ def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, mad
         cu.read("demo").describe(raters=made(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
 
 
-@pytest.mark.parametrize("name", ["*", "^.*$"])
-def test_every_verb_refuses_a_column_that_is_a_pattern(name: str, custodes: Run) -> None:
+def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:
     write_table(outputs(), Path("texts.csv"))
     assert custodes("annotate", "new", "texts.csv", "-o", "asked.db").status == 0
     assert (
         custodes("combine", "fit", "demo", "--target", "fluency", "--method", "equal", "-o", "model.json").status == 0
     )
     file = Path("hostile.csv")
-    write_table(outputs("bleu", "human", name), file)
+    write_table(outputs("bleu", "human", "^.*$"), file)
     before = {own: own.read_bytes() for own in Path().iterdir()}
     for command in commands(file):
         refused(custodes(*command), "hostile.csv: column", "rename it")
