@@ -133,9 +133,9 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        places: dict[str | None, int] = {}
-        codes = [-1 if label is None else places.setdefault(label, len(places)) for label in series.to_list()]
-        return {"labels": list(places), "codes": codes}
+        labels = series.drop_nulls().unique(maintain_order=True)
+        codes = series.replace_strict(labels, range(len(labels)), default=-1, return_dtype=pl.Int32)
+        return {"labels": labels.to_list(), "codes": codes.to_list()}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()
