@@ -734,9 +734,9 @@ def test_what_may_change(tmp_path: Path) -> None:
 
 def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
     """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
-    plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 300)})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=300, known={})) as service:
-        annotators, answers = [begun(service) for _ in range(12)], 1200
+    plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 150)})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known={})) as service:
+        annotators, answers = [begun(service) for _ in range(12)], 600
         for k in range(answers):
             answer(service, annotators[k % 12], k % 3 - 1)
         state = state_of(service)

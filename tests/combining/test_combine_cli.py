@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -83,18 +81,6 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
-
-
-def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFrame) -> None:
-    custodes(*FIT[:-1], "xgboost", "-o", "model.json")
-    score = ("combine", "score", "ratings.csv", "--model", "model.json")
-    here = custodes(*score)
-    assert here.status == 0
-    there = subprocess.run([sys.executable, "-m", "custodes", *score], capture_output=True, check=True)
-    assert there.stdout == here.out.encode()
-    printed = custodes(*score, "-o", "combined.csv")
-    assert printed.out == "combined.csv\n"
-    assert Path("combined.csv").read_bytes() == there.stdout
 
 
 @pytest.mark.parametrize(

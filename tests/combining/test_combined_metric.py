@@ -205,15 +205,6 @@ def test_what_is_no_model_at_all_is_refused(tmp_path: Path, content: bytes) -> N
     assert "\n" not in str(problem.value)
 
 
-def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
-    file, _ = written(tmp_path)
-    whole = file.read_bytes()
-    for end in range(0, len(whole) - 2, 97):
-        file.write_bytes(whole[:end])
-        with pytest.raises(InputError):
-            CombinedMetric.load(file)
-
-
 def test_a_file_that_is_not_there_and_a_folder_are_refused(tmp_path: Path) -> None:
     file, _ = written(tmp_path)
     with pytest.raises(InputError, match="modle.json: no such file.*did you mean 'model.json'"):
