@@ -133,13 +133,13 @@ def test_check_names_a_code_that_all_people_use() -> None:
     found = problems_of(cu.read(scored(**people, bleu=marks(9))), human="ann*")["missing-code"]
     assert (found["severity"], found["examples"]) == ("warning", ["ann1", "ann2"])
     assert (
-        "ann1: -1 occurs 12 times among scores from 1 to 5; if it means missing, leave the "
-        "cell empty, ann2: -1 occurs 12 times among scores from 1"
+        "ann1: -1 occurs 12 times among scores from 1 to 5, ann2: -1 occurs 12 times among scores from 1 to 5. "
+        "If a value means missing, leave the cell empty"
     ) in str(found["message"])
 
 
 def test_a_code_is_named_where_scales_differ() -> None:
     study = cu.read(scored(ann1=np.where(np.arange(120) % 10, marks(1), -99), ann2=marks(2), bleu=marks(3)))
-    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if it means") as told:
+    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if a") as told:
         cu.agreement(study, human="ann*", resamples=20)
     assert "choose people" not in str(told.value)

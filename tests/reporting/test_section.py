@@ -72,11 +72,13 @@ def test_a_table_is_written_as_declared() -> None:
 
 
 def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
-    frame = SHOWN.frame({name: [["a"]] if name == "friends" else None for name in ROW}, "", name="shown")
-    html = table_html(frame, SHOWN.columns, id="t", caption="t", by=None)
-    assert cells(html) == ["", "a", "", *["–"] * 6]
+    defined = SHOWN.frame(ROW, "", name="shown")
+    undefined = SHOWN.frame({name: [["a"]] if name == "friends" else None for name in ROW}, "", name="shown")
+    html = table_html(pl.concat([defined, undefined]), SHOWN.columns, id="t", caption="t", by=None)
+    assert cells(html)[9:] == ["", "a", "", *["–"] * 6]
     assert html.count("undefined: see the notes under the table") == 6
     assert "data-aspect" not in html
+    assert cells(table_html(undefined, SHOWN.columns, id="t", caption="t")) == ["a"]  # no values
 
 
 def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(made: Report) -> None:

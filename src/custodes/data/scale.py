@@ -74,10 +74,7 @@ class MissingCode:
     high: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.value:g} occurs {self.n} times among scores from {self.low:g} to {self.high:g}; "
-            "if it means missing, leave the cell empty"
-        )
+        return f"{self.value:g} occurs {self.n} times among scores from {self.low:.4g} to {self.high:.4g}"
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:

@@ -85,9 +85,13 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
         first, first_scale = defined[0]
         if not scale.comparable(first_scale):
             codes = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
-            explanations = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
+            values = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
+            explanation = (
+                f"{values}; if a value means missing, leave the cell empty"
+                if values
+                else f"select annotators with human={first!r}"
+            )
             raise ScalesDifferError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
-                f"{scale.high:g}) use different scales{label}, which cannot be averaged; "
-                + (explanations or f"select annotators with human={first!r}")
+                f"{scale.high:g}) use different scales{label}, which cannot be averaged; " + explanation
             )

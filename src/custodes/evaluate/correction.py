@@ -94,7 +94,7 @@ class Correction(Result):
         *PAIR,
         count("n_paired", "items rated by annotators and the metric", "Both"),
         count("n_metric", "items rated by the metric only", "Metric only"),
-        count("n_human_only", "items rated by annotators only", "People only"),
+        count("n_human_only", "items rated by annotators only", "Human ratings only"),
         share(
             "p_win",
             "human win rate of system_a, without ties; null for estimators of the margin alone",

@@ -145,9 +145,9 @@ class Favoritism(Result):
         label(
             "decision_human",
             "`+` system_a is better, `-` system_b, `=` no significant difference: a sign test",
-            "People",
+            "Human decision",
         ),
-        label("decision_metric", "the same for the metric", "Metric says"),
+        label("decision_metric", "the same for the metric", "Metric decision"),
         probability(
             "flip_probability", "posterior probability that the margins have opposite signs", "Margins opposite"
         ),
@@ -195,7 +195,7 @@ class Favoritism(Result):
             f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{INCONCLUSIVE}`; else empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
-        count("rank_human", "rank of the system by annotators", "Rank by people"),
+        count("rank_human", "rank of the system by annotators", "Rank by annotators"),
         count("rank", "its rank by the metric", "Rank by metric"),
         count("rank_without", "its rank by the metric without the partiality", "Without it"),
         labels(

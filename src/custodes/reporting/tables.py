@@ -53,9 +53,10 @@ def table_html(
     notes: Iterable[tuple[str | None, str]] = (),
     by: str | None = "aspect",
 ) -> str:
-    """A frame as an HTML table; the page displays the rows of one aspect at a time, given by the column `by` (None: all
-    rows). `notes` are displayed with their aspect (None: with every aspect).
+    """A frame as an HTML table of the columns with values; the page displays the rows of one aspect at a time, given by
+    the column `by` (None: all rows). `notes` are displayed with their aspect (None: with every aspect).
     """
+    columns = columns_with_values(columns, frame)
     digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
     rows = [
         {

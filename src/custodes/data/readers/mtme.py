@@ -35,13 +35,23 @@ SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means by domain, and single error annotations."""
 
 KNOWN = (
-    "; other folders known: logs of Inspect, lm-evaluation-harness, HELM or Every Eval Ever, results of AlpacaEval"
-    " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts (SYSTEM/ITEM.txt), shards"
-    " of Parquet, and data sets written by save_to_disk"
+    "known: test sets of mt-metrics-eval (TESTSET/sources/LP.txt), logs of Inspect, lm-evaluation-harness, HELM or "
+    "Every Eval Ever, results of AlpacaEval (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts "
+    "(SYSTEM/ITEM.txt), shards of Parquet, and data sets written by save_to_disk"
 )
-"""Folders of other readers, mentioned because this reader is tried last."""
+"""Layouts of folders, mentioned because this reader is tried last."""
 
 TWO_WORDS = r"^(\S+)\s+(\S+)$"
+
+
+def _unknown(path: Path, name: str) -> str:
+    """Why a folder or tar cannot be read."""
+    if not path.is_dir():
+        return f"{name}: no mt-metrics-eval data, as TESTSET/sources/LP.txt is missing; give a tar of its test sets"
+    parts = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
+    if not parts:
+        return f"{name}: the folder is empty; give a folder or file with data"
+    return f"{name}: the layout of this folder is unknown ({KNOWN}); name one of its parts: {listed(parts, limit=5)}"
 
 
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -53,10 +63,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     name = path.resolve().name
     sources = {(match[1] or "", match[2]) for match, _ in _members(path, SOURCE)}
     if not sources:
-        raise InputError(
-            f"{name}: no mt-metrics-eval data, as TESTSET/sources/LP.txt is missing; give the folder "
-            f"or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
-        )
+        raise InputError(_unknown(path, name))
     shared = commonpath([PurePosixPath(root).parent for root, _ in sources])
     # Test sets by their path below the root; the path itself has its own name.
     roots = {

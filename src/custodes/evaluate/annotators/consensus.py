@@ -72,7 +72,7 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
             )
         return method, "as requested"
     if slots:
-        return "majority", "slots may be shared by several persons"
+        return "majority", "names such as annotator1 are slots that several persons may share"
     if len(part.raters) < FEWEST_ANNOTATORS or doubled < FEWEST_DOUBLED:
         return "majority", f"fewer than {FEWEST_ANNOTATORS} annotators or {FEWEST_DOUBLED} tasks answered by several"
     middle = float(np.median(counts))

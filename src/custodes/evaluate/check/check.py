@@ -45,7 +45,7 @@ class Check(OfProblems):
         count("verdicts", "pairwise verdicts"),
         share("coverage", "proportion of item × system × rater cells with a score"),
         count("missing", "cells without a score", essential=False),
-        share("ties", "proportion of comparisons that the combined annotators rate as ties", "People tie"),
+        share("ties", "proportion of comparisons that the combined annotators rate as ties", "Human ties"),
         count(
             "unpaired",
             "comparisons of two rated outputs excluded because no annotator rated both",

@@ -82,7 +82,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
     "missing-code": (
         "warning",
-        "a value far from all others of its rater, which may be a code for a missing score: {codes}",
+        "values far from all others of a rater, which may be codes for a missing score: {codes}. If a value means "
+        "missing, leave the cell empty",
     ),
     "same-signature": (
         "warning",
@@ -97,13 +98,13 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "reference-system": (
         "warning",
         "system {system!r} looks like the reference: {why}. Metrics that use the reference rank "
-        "it first, which distorts their agreement; exclude it with systems='!{system}', or "
-        "report both",
+        "it first, which distorts their agreement; exclude it with --systems '!{system}' (in Python "
+        "systems='!{system}'), or report both",
     ),
     "identical-systems": (
         "warning",
         "systems {systems} are equal on all items, by {by}, and count several times; keep one, "
-        "as with systems='!{other}'",
+        "as with --systems '!{other}' (in Python systems='!{other}')",
     ),
     "missing-outputs": (
         "warning",

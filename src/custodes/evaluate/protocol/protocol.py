@@ -110,7 +110,7 @@ class Protocol(Result):
         share(
             "self_agreement",
             "proportion of cluster resamples of all annotations with the same decision",
-            "People again",
+            "Self-agreement",
             sd=True,
         ),
     )

@@ -49,7 +49,8 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 def _build(context: Context) -> Mapping[str, Any]:
     """Agreement by the selected statistic with intervals, the whole table, and the group letters."""
     metrics = context.table("agreement.metrics")
-    compared = context.table("agreement.comparisons")["statistic"].unique(maintain_order=True).to_list()
+    comparisons = context.table("agreement.comparisons").drop_nulls("difference")
+    compared = comparisons["statistic"].unique(maintain_order=True).to_list()
     default = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
         "statistics": [
