@@ -180,17 +180,18 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
     over = "\n".join(f"- {words}" for words in passing) or "- none of the cases that were run"
     return f"""# Growth
 
-`python benchmarks/growth.py` (`--quick`: smaller ones): every verb on simulated studies of growing size, a process a
-case, CPU seconds (user and system) and the highest resident memory. Limits of a case: {seconds:g} CPU
-seconds, {gib:g} GiB of memory.
+`python benchmarks/growth.py` (`--quick`: smaller studies) runs every command on simulated studies of growing size, each
+case in a separate process. The tables have CPU seconds (user and system) and peak resident memory. A case is ended at
+{seconds:g} CPU seconds or {gib:g} GiB of memory.
 {machine()}.{" " + note if note else ""}
 
-An exponent is the slope of log time (memory, rows of the answer; bytes of the page for `report`) against log size over
-the upper half of the sizes, beyond what the verb takes on the smallest study ({LEAST_SECONDS:g} s or {LEAST_MB} MB
-beyond it: less is `flat`). Nothing that reads its input can grow slower than it, so the bound of a cell is the larger
-of 1 and the answer's exponent, {TOLERANCE:g} allowed for noise.
+An exponent is the slope of the logarithm of time, memory or size of the answer (rows; bytes of the page for `report`)
+against the logarithm of the study's size. It is computed over the upper half of the sizes, after subtraction of the
+smallest study. A cell is `flat` if the difference is below {LEAST_SECONDS:g} s or {LEAST_MB} MB. Every command reads
+its input, so an exponent of 1 cannot be avoided. The bound of an exponent is the larger of 1 and the exponent of the
+answer, plus {TOLERANCE:g} for noise.
 
-## Beyond the bound, or ended by a limit
+## Above the bound, or ended by a limit
 {over}
 
 """ + "\n".join(parts)

@@ -121,7 +121,8 @@ def main() -> None:
             own = own.with_columns(
                 paper_share=pl.Series([share for share, _ in paper]), paper_correct=pl.Series([c for _, c in paper])
             )
-        page += ["", f"## {name}", "", f"People alone, the paper's rule, batch 10 ({took:.1f} s with the null):", ""]
+        page += ["", f"## {name}", ""]
+        page += [f"Human ratings alone, the paper's rule, batches of 10 ({took:.1f} s with null_error):", ""]
         page.append(markdown(own))
         began = time.perf_counter()
         protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=given.replications, resamples=0)
@@ -129,7 +130,7 @@ def main() -> None:
             "",
             f"Replay with batch 5: {time.perf_counter() - began:.1f} s.",
             "",
-            "People alone, mean of aspects:",
+            "Human ratings alone, mean of aspects:",
             "",
         ]
         table = rules_table(study, human, given.replications)
@@ -151,7 +152,7 @@ def main() -> None:
             naive = protocol(study, human=human, metrics="*", estimator="naive", replications=1, resamples=0).naive
             errors = pl.col("correct", "inversion", "omission", "insertion", "kld").mean()
             means = naive.group_by("metric", maintain_order=True).agg(errors)
-            page += ["", "Metrics taken at their word, mean of aspects:", "", markdown(means)]
+            page += ["", "Metrics alone, mean of aspects:", "", markdown(means)]
         print("\n".join(page[-200:]) if not given.output else f"{name} done", flush=True)
     if given.output:
         given.output.write_text("\n".join(page) + "\n")

@@ -168,13 +168,13 @@ def page(measured: list[tuple[Case, Run, Run | None]], absent: list[str], times:
     )
     missing = f"\nNot on this machine: {'; '.join(absent)}.\n" if absent else ""
     heads = ["case", "start, CPU s", "MB", "now, CPU s", "MB", "limits"]
-    return f"""# Waits
+    return f"""# Run times
 
 `python benchmarks/waits.py`: CPU seconds (user and system) and peak resident memory of commands with one thread,
 {"one run" if times == 1 else f"medians of {times} runs"} of each.
 {machine()}.
 
-## Limits that are missed, and cases above twice the start
+## Cases above their limit, or above twice the start
 {chr(10).join(problems) or "- none"}
 
 ## All

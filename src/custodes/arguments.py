@@ -184,11 +184,16 @@ def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[st
 
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
-    **{name: lambda name, value: between(name, value, 0, 1) for name in ("confidence", "alpha", "gamma")},
+    **dict.fromkeys(
+        ("confidence", "alpha", "gamma", "futility", "equivalence", "difference", "accuracy", "disagreement", "audit"),
+        lambda name, value: between(name, value, 0, 1),
+    ),
+    **dict.fromkeys(("replications", "steps", "add", "budget"), lambda name, value: at_least(name, value, 1)),
+    **dict.fromkeys(("metric_items", "ideal"), lambda name, value: at_least(name, value, 0)),
     "resamples": enough_resamples,
     "rng": seed_or_generator,
 }
-"""Checks of arguments shared by several questions, in addition to their types."""
+"""Checks of arguments of questions by name, in addition to their types."""
 
 
 @cache

@@ -82,7 +82,7 @@ def test_the_model_file_shifts_new_outputs_and_counts_unknown_kinds(tmp_path: Pa
 def test_an_edited_calibration_is_refused(tmp_path: Path) -> None:
     path = asked(calibrate_by="group").model.save(tmp_path / "model.json")
     path.write_text(path.read_text().replace('"short"', '"long"', 1))
-    with pytest.raises(InputError, match="its calibration is invalid"):
+    with pytest.raises(InputError, match="edited by hand"):
         cu.CombinedMetric.load(path)
 
 

@@ -16,9 +16,8 @@ from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.panel import Panel
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate, simulate_counts
+from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate
 from custodes.errors import OptionError
-from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats.favi_score import favi_score
 
@@ -121,7 +120,7 @@ def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
 @cache
 def large() -> Simulation:
     return simulate(
-        items=10_000,
+        items=40_000,
         aspects=("clear", "true"),
         quality={"A": (0.5, 0.0), "B": (0.0, 0.0), "C": (-0.2, 0.8)},
         annotators={"sure": 1.0, "good": 0.9, "poor": 0.5},
@@ -139,20 +138,34 @@ def large() -> Simulation:
     )
 
 
+# Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether aspects are rated.
+VIEWS = {
+    "plain": (0.8, (0, 0, 0), 0.8**2 * 0.4**2 / 2 + 0.6**2, False),
+    "biased": (1.0, (0, 0, 0.7), 0.4**2 + 0.5**2, True),
+    "twin": (1.0, (0.2, 0, 0.7), 0.4**2 + 0.5**2 + 0.3**2, True),
+    "far": (1.0, (0, 0, 0), 0.4**2 / 2 + 0.9**2, False),
+    "blind": (0.0, (0, 0, 0), 1.0, False),
+}
+
+
 @pytest.mark.parametrize("aspect", [0, 1])
-def test_chances_hold_in_a_large_sample(aspect: int) -> None:
+def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
+    """The probability of a win is the normal cdf of the difference of levels over its standard deviation (scipy)."""
     truth = large().truth
     counts = OutcomeCounts.of(preferences(large(), truth.aspects[aspect]))
-    # Four standard errors of a share of 10,000 items; 30 shares are looked at.
-    seen = counts.metric[:, :, 0].T / 10_000
-    continuous = [truth.metrics.index(name) for name in ("plain", "biased", "twin", "far", "blind")]
-    np.testing.assert_allclose(seen[continuous], truth.preferred[continuous, :, aspect], atol=4 * 0.5 / 100)
-    assert np.isnan(truth.preferred[truth.metrics.index("coarse")]).all()
-    assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
     first, second = np.array(list(combinations(range(3), 2))).T
+    for name, (signal, favours, variance, by_aspect) in VIEWS.items():
+        quality = truth.quality[:, aspect] if by_aspect else truth.quality.mean(axis=1)
+        level = signal * quality + np.array(favours)
+        expected = stats.norm.cdf((level[first] - level[second]) / np.sqrt(2 * variance))
+        wins = counts.metric[:, truth.metrics.index(name), 0] / 40_000
+        # Four standard errors of a share of 40,000 items; 30 shares are looked at.
+        np.testing.assert_allclose(wins, expected, atol=4 * 0.5 / 200)
+    assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
     better = (truth.latent[:, first, aspect] > truth.latent[:, second, aspect]).mean(axis=0)
-    np.testing.assert_allclose(better, truth.better[:, aspect], atol=4 * 0.5 / 100)
-    assert truth.better[1, 1] < 0.1 < 0.5 < truth.better[1, 0]
+    level = truth.quality[:, aspect]
+    expected = stats.norm.cdf((level[first] - level[second]) / (np.sqrt(2) * 0.4))
+    np.testing.assert_allclose(better, expected, atol=4 * 0.5 / 200)
 
 
 def test_annotators_are_as_reliable_as_planted() -> None:
@@ -160,7 +173,7 @@ def test_annotators_are_as_reliable_as_planted() -> None:
     panel = Panel.from_study(
         large().study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
     )
-    for k, reliability in enumerate(truth.reliability):
+    for k, reliability in enumerate((1.0, 0.9, 0.5)):
         seen = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
         # Rounding an impression of sd .72 / reliability to whole points adds a variance of 1/12.
         variance = (0.6**2 + 0.4**2) / reliability**2
@@ -235,48 +248,3 @@ def test_impossible_requests_are_refused(change: dict[str, Any], message: str) -
     request = {"items": 4, "quality": {"A": (0.0,), "Be": (1.0,)}, "annotators": {"ann": 1.0}, "metrics": [], "rng": 0}
     with pytest.raises(OptionError, match=message):
         simulate(**{**request, **change})
-
-
-P = np.array([[0.5, 0.2, 0.3], [0.1, 0.0, 0.9]])
-CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])
-
-
-def test_counts_follow_the_outcome_and_the_channel() -> None:
-    n = 1_000_000
-    counts = simulate_counts(P, CHANNEL, n=n, rng=2)
-    assert counts.shape == (2, 3, 3)
-    assert (counts.sum(axis=(1, 2)) == n).all()
-    np.testing.assert_allclose(counts.sum(axis=2) / n, P, atol=4 * 0.5 / np.sqrt(n))
-    seen = counts[0] / counts[0].sum(axis=1, keepdims=True)
-    # Row by row: five standard errors of a share of the 200,000 items or more that people put there.
-    np.testing.assert_allclose(seen, CHANNEL, atol=5 * 0.5 / np.sqrt(200_000))
-    assert (counts[1, 1] == 0).all()
-
-
-def test_counts_need_probabilities() -> None:
-    with pytest.raises(OptionError, match="sum to 1"):
-        simulate_counts(P, CHANNEL.T, n=10, rng=0)
-    with pytest.raises(OptionError, match="sum to 1"):
-        simulate_counts([1.5, -0.5, 0.0], CHANNEL, n=10, rng=0)
-
-
-def test_channels_are_what_a_large_redrawn_study_shows() -> None:
-    made = demo_simulation()
-    channels = made.channels(items=4000)
-    np.testing.assert_allclose(np.nansum(channels, axis=-1)[np.isfinite(channels[..., 0])], 1)
-    metric = {name: k for k, name in enumerate(made.truth.metrics)}
-    # Noise says win and loss equally often, whatever people say (binomial error at 4,000 items, rarest row a few %).
-    np.testing.assert_allclose(channels[metric["noise"], ..., [0, 2]], 0.5, atol=0.1)
-    # A distance is turned before it is compared: a win for people is more often its win than its loss.
-    distance = channels[metric["distance"]]
-    assert (distance[..., 0, 0] > distance[..., 0, 2] - 0.05).all()
-    # selfeval favours Dogwood: where Dogwood is the second system, people's wins are often turned into losses.
-    pairs = list(combinations(made.truth.systems, 2))
-    table = channels[metric["selfeval"], pairs.index(("Aster", "Dogwood"))]
-    assert (table[:, 0, 2] > channels[metric["learned"], pairs.index(("Aster", "Dogwood")), :, 0, 2] + 0.2).all()
-    # The demo's own 80 items agree with the channels of its truth (chi-squared over 15 pairs stays small).
-    counts = favoritism(made.study, metrics="learned", aspect="coherence", resamples=0).confusion
-    observed = counts.select(pl.exclude("aspect", "metric", "system_a", "system_b")).to_numpy().reshape(-1, 3, 3)
-    expected = observed.sum(axis=2, keepdims=True) * channels[metric["learned"], :, 0]
-    cells = expected > 5
-    assert ((observed - expected)[cells] ** 2 / expected[cells]).sum() < 3 * cells.sum()

@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from custodes.data.outcome_counts import OutcomeCounts
-from custodes.data.simulate import simulate_counts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction
 from custodes.evaluate.ranking import ranking
 from custodes.stats.correction.estimator import Counts, Estimate
 from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.studies import study_of
+from tests.simulated_counts import simulate_counts
 
 FIELDS = [
     *("metric", "estimator", "system_a", "system_b", "n_paired", "n_metric", "n_human_only"),

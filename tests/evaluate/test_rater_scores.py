@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.study import Study
@@ -114,7 +115,7 @@ def test_fewer_than_two_is_refused_in_one_line() -> None:
 
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(OptionError, match="human_raters='annotator'.*did you mean 'annotators'"):
-        rater_scores(judged(BASE), human_raters="annotator")  # type: ignore[arg-type]
+        cu.complementarity(judged(BASE), human_raters="annotator")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no metric"):
         rater_scores(judged({key: values for key, values in BASE.items() if key[0] in PEOPLE}))
     verdicts = {"item": ["1"], "system_a": ["A"], "system_b": ["B"], "rater": ["ann"], "preference": [1]}

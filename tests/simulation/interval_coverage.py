@@ -176,9 +176,8 @@ def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str,
     human, *metrics = _resampled(part, counts, resamples, rng)
     decided = rule.decisions(human)
     kinds = np.stack([decision_errors.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
-    log_shares = decision_errors.log_shares(human, estimate="mean")
     divergence = np.stack(
-        [mean_of_defined(decision_errors.divergence(own, log_shares, estimate="mean")) for own in metrics],
+        [mean_of_defined(decision_errors.divergence(own, human, estimate="mean")) for own in metrics],
         axis=1,
     )
     found = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.estimators import ESTIMATORS
+from tests.simulated_counts import simulate_counts
 
 METRIC_ONLY = 1000
 STUDIES = {"mixture": 500}

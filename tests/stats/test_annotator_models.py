@@ -77,8 +77,6 @@ def test_guessers_have_no_competence_and_others_theirs() -> None:
     own, _ = planted(np.random.default_rng(4), tasks=2000, people=6, each=4, knows=knows)
     made = mace(own, restarts=5, iterations=50, rng=np.random.default_rng(0))
     assert made.competence == pytest.approx(knows, abs=0.05)
-    assert made.strategy == pytest.approx(np.full((6, 3), 1 / 3), abs=0.12)
-    assert made.strategy.sum(axis=1) == pytest.approx(1)
 
 
 def test_who_did_not_answer_and_what_nobody_answered_is_not_known() -> None:

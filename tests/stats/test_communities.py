@@ -108,12 +108,6 @@ def test_a_node_without_edges_changes_nothing_and_is_alone(seed: int) -> None:
     assert partition(labels[linked]) == partition(alone)
 
 
-@pytest.mark.parametrize("wrong", [[[0, -0.1], [-0.1, 0]], [[0, 0.1], [0.2, 0]], [[0, np.inf], [np.inf, 0]]])
-def test_what_is_no_similarity_is_a_mistake(wrong: list[list[float]]) -> None:
-    with pytest.raises(ValueError):
-        communities(np.array(wrong), seed=0)
-
-
 def test_rounding_below_zero_is_no_edge() -> None:
     assert communities(np.full((2, 2), -1e-17), seed=0).tolist() == [0, 1]
 

@@ -10,7 +10,7 @@ SOURCE = Path(custodes.__file__).parent
 HOMES = {
     r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
-    r"mid_?rank|lower_before|inversions|tie_runs": {"stats/ranks.py"},
+    r"mid_?rank|ranks_within|lower_before|inversions|tie_runs": {"stats/ranks.py"},
     # Of tables of counts, and of comparisons in resamples.
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
     # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.

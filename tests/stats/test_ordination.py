@@ -97,11 +97,6 @@ def test_degenerate_shapes() -> None:
     assert coordinates(np.ones((3, 0)), k=1).tolist() == [[0], [0], [0]]
 
 
-def test_missing_values_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="missing"):
-        explained_variance(np.array([[[1.0, np.nan], [0.0, 1.0]]]))
-
-
 @shapes
 def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]) -> None:
     points = np.random.default_rng(4).normal(size=shape) * np.linspace(1, 4, shape[1]) + 10

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.errors import OptionError
 from custodes.stats.rank_distance import RULES, rank_distance_influence, rank_distances
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -165,8 +164,3 @@ def test_memory_is_linear_in_things() -> None:
     tracemalloc.stop()
     assert peak < 40e6  # all pairs would take 400 MB even as bytes
     assert found == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)
-
-
-def test_unknown_rule() -> None:
-    with pytest.raises(OptionError, match="tau-c.*tau-b, strict, half, ordinal"):
-        rank_distances(rankings(0), *all_pairs(), rule="tau-c")  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
     labels = [column for column in labels if column not in constant]
     numbers = _estimates(table, rows, estimates)
     digits = {column.name: digits_of_column(rows, column, 2) for column in numbers}
-    best = _significantly_best(rows, [column.name for column in labels[:-1]]) if has_letters else frozenset[int]()
+    best = {*_significantly_best(rows, [column.name for column in labels[:-1]])} if has_letters else set[int]()
 
     lines = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\", r"\midrule"]
     for place, row in enumerate(rows.iter_rows(named=True)):
@@ -111,12 +111,9 @@ def _without_zero(text: str) -> str:
     return re.sub(r"^(−?)0\.", r"\1.", text)
 
 
-def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> frozenset[int]:
+def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> Iterator[int]:
     """The first row in each group of rows with equal labels, if no other row shares its letters."""
-    return frozenset(_first_alone(rows.with_row_index("place"), within))
-
-
-def _first_alone(rows: pl.DataFrame, within: Sequence[str]) -> Iterator[int]:
+    rows = rows.with_row_index("place")
     for group in rows.partition_by(within, maintain_order=True) if within else [rows]:
         words = group[LETTERS].to_list()
         is_compared = len(words) > 1 and all(words) and not any(word[0].isdigit() for word in words)

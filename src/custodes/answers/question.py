@@ -137,7 +137,11 @@ def question(
                 study=study.name if study else counts.name if counts else "assumptions",
                 digest=study.fingerprint() if study else counts.digest if counts else "",
                 counted=counts.how if counts else {},
-                options={name: _recorded(value) for name, value in options.items() if name not in untold},
+                options={
+                    name: str(value) if isinstance(value, PurePath) else value  # a path is stored as text
+                    for name, value in options.items()
+                    if name not in untold
+                },
                 seed=seed,
                 versions=versions(),
                 dropped=tuple(note for note in answer.notes if note.count),
@@ -147,11 +151,6 @@ def question(
         return documented(example, **helps)(answered)
 
     return decorated
-
-
-def _recorded(value: Any) -> Any:
-    """A value in the form that a provenance stores: paths become text."""
-    return str(value) if isinstance(value, PurePath) else value
 
 
 def options_of(function: Any) -> list[Option]:

@@ -7,10 +7,10 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from custodes.arguments import FEWEST_RESAMPLES, is_number, one_of
+from custodes.arguments import FEWEST_RESAMPLES, is_number
 from custodes.data.patterns import Patterns
 from custodes.data.ties_and_orders import Aggregate, Orders
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError
 
 NONE = "none"
 """The value of `metrics` for using annotators only."""
@@ -89,19 +89,11 @@ HELP: Mapping[str, str] = {
 
 
 def settings(options: Setting) -> Setting:
-    """The setting with defaults filled in and values checked."""
+    """The setting with defaults filled in; tie thresholds are checked."""
     full: Setting = {**DEFAULTS, **options}
-    one_of("aggregate", full["aggregate"], ("mean", "vote"))
-    one_of("orders", full["orders"], ("mean", "consistent", "first"))
-    ties = full["ties"]
-    if isinstance(ties, str) and ties not in ("exact", "calibrated"):
-        close = suggestion(ties, ("exact", "calibrated"))
-        raise OptionError(
-            f"ties={ties!r} is not allowed; allowed: exact, calibrated, or a number in units of the metric{close}"
-        )
-    for name, number, words in (("ties", ties, ("exact", "calibrated")), ("human_ties", full["human_ties"], (None,))):
-        if number not in words and not (is_number(number) and np.isfinite(number) and number >= 0):
-            raise OptionError(f"{name}={number!r} is not allowed; give a tie threshold of at least 0")
+    for name, value in (("ties", full["ties"]), ("human_ties", full["human_ties"])):
+        if is_number(value) and not (np.isfinite(value) and value >= 0):
+            raise OptionError(f"{name}={value!r} is not allowed; give a tie threshold of at least 0")
     return full
 
 

@@ -187,11 +187,6 @@ class Table:
         first = {self.by: pl.String} if self.by else {}
         return first | {name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names}
 
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """Names of numeric columns, without interval bounds."""
-        return tuple(column.name for column in self.columns if column.is_number)
-
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
         """A frame with the declared columns.
 

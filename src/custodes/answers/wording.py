@@ -230,6 +230,15 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     return " and ".join(part for part in (", ".join(labels[:-1]), *labels[-1:]) if part)
 
 
+def subject(labels: Sequence[str], one: str, many: str) -> str:
+    """Names with the verb of one, or of several.
+
+    >>> subject(["bleu"], "is", "are"), subject(["bleu", "rouge"], "is", "are")
+    ('bleu is', 'bleu and rouge are')
+    """
+    return f"{names(labels)} {one if len(labels) == 1 else many}"
+
+
 def letter_ranges(word: str | None) -> str:
     """Significance letters, four or more consecutive ones as a range; see `letters` in `stats/graphs.py`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import polars as pl
 
 from custodes.arguments import argument, checked
 from custodes.combining.kinds import Calibration
-from custodes.combining.methods import BEST, METHODS, Formula, TrainingData
+from custodes.combining.methods import BEST, Formula, TrainingData
 from custodes.combining.methods.method import shifted
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
@@ -21,15 +20,12 @@ from custodes.data.loading import check_exists, file_bytes
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.patterns import Patterns
-from custodes.data.ratings import LARGEST
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.learning.boost import LARGEST as LARGEST_PREDICTION
 from custodes.stats.learning.boost import Trees
-from custodes.stats.learning.objective import OBJECTIVES
 from custodes.strict_json import decode, digest
 
 FORMAT = "custodes-combination"
@@ -57,17 +53,6 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def label(self) -> str:
         """The metric by name and aspect."""
         return name_of(self.metric, self.aspect)
-
-    def fault(self) -> str:
-        """Reason why the values are invalid, else ''."""
-        faults = {
-            f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
-            f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
-            "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
-            f"low or high is beyond {LARGEST:g}": not max(abs(self.low), abs(self.high)) <= LARGEST,
-            "importance is below 0": self.importance < 0,
-        }
-        return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
 
 
 def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
@@ -187,41 +172,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
             model = decode(content, _MODEL)
-            if reason := model._fault():
-                raise InputError(reason)
+            if model.digest != model._computed_digest():
+                raise InputError("edited by hand: its content does not match its digest (only the name may change)")
+            if not model.name.strip():
+                raise InputError("it has no name")
         except InputError as problem:
             raise InputError(f"{where.name}: not a valid combined metric: {problem}; fit it again") from None
         return model
-
-    def _fault(self) -> str:
-        """Reason why the file is invalid, else ''."""
-        labels = [column.label for column in self.columns]
-        faults = {
-            f"unknown method {self.method!r}; allowed: {', '.join(METHODS)}": self.method not in METHODS,
-            f"unknown objective {shown(self.objective)}; allowed: {', '.join(OBJECTIVES)}": self.objective
-            not in OBJECTIVES,
-            "it has no name": not self.name.strip(),
-            "it has no columns": not self.columns,
-            **{f"the metric {label!r} occurs twice": labels.count(label) > 1 for label in labels},
-            **{fault: True for column in self.columns if (fault := column.fault())},
-            "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
-            f"its ratings may exceed {LARGEST:g}": not self._reach() <= LARGEST,
-            "metrics have importance in trees, but there are no trees": self.trees is None
-            and (self.share != 0 or any(column.importance for column in self.columns)),
-            "the best single metric of the fit is missing": not _tells_single(self.validation),
-            "its calibration is invalid": self.calibration is not None and not self.calibration.is_valid(),
-        }
-        fault = next((fault for fault, there in faults.items() if there), "")
-        fault = fault or (self.trees.fault(len(self.columns)) if self.trees else "")
-        if not fault and self.digest != self._computed_digest():
-            return "edited by hand: its content does not match its digest (only the name may change)"
-        return fault
-
-    def _reach(self) -> float:
-        """Upper bound of the absolute ratings: metrics are scaled to [0, 1], and trees have single precision."""
-        weights = sum(abs(column.weight) for column in self.columns)
-        weights += max(map(abs, self.calibration.shifts), default=0.0) if self.calibration else 0.0
-        return weights + abs(self.intercept) + abs(self.share) * LARGEST_PREDICTION
 
     def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
         """The kind of each output (items * systems,), -1 if it is unknown; None without a calibration."""
@@ -360,17 +317,6 @@ def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], sys
         return None
     (values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
     return np.asarray(values * direction[metric]) if np.isfinite(values).any() else None
-
-
-def _tells_single(validation: Mapping[str, Any]) -> bool:
-    """Whether a model file describes the best single metric as `single_of` does, or not at all."""
-    single = validation.get("single")
-    kinds = {"metric": str, "aspect": str, "higher_is_better": bool}
-    return single is None or (
-        isinstance(single, dict)
-        and single.keys() == kinds.keys()
-        and all(isinstance(single[name], kind) for name, kind in kinds.items())
-    )
 
 
 # Created at import, not on first use: concurrent first lookups by several threads can crash the process.

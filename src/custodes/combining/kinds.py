@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,16 +26,6 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     edges: tuple[float, ...]
     names: tuple[str, ...]
     shifts: tuple[float, ...]
-
-    def is_valid(self) -> bool:
-        """Whether every kind has a finite shift, and edges are finite and increase."""
-        edges = list(self.edges)
-        return (
-            len(self.names) == len(self.shifts) == len(set(self.names))
-            and (not edges or len(self.names) == len(edges) + 1)
-            and all(map(math.isfinite, (*edges, *self.shifts)))
-            and edges == sorted(set(edges))
-        )
 
     def positions(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints:
         """The kind of each output of a study (items * systems,), -1 if it is unknown."""

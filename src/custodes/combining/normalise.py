@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from custodes.errors import OptionError
-from custodes.stats.arrays import Floats, require
+from custodes.stats.arrays import Floats, read_only
 
 Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
@@ -127,10 +126,7 @@ class Normalisation:
     source: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        same = self.low.shape == self.high.shape == (len(self.source),)
-        require(same, f"limits {self.low.shape} and {self.high.shape} of {len(self.source)} metrics")
-        self.low.setflags(write=False)
-        self.high.setflags(write=False)
+        read_only(self)
 
     def apply(self, x: Floats) -> Floats:
         """Clip and scale x (rows, p) -> (rows, p) in [0, 1].
@@ -168,7 +164,9 @@ def normalisation(
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
     limits = [
-        _declared(name, declared[name], direction) if name in declared else _found(name, column[~np.isnan(column)])
+        (*_turned(*declared[name], up=direction > 0), "declared")
+        if name in declared
+        else _found(name, column[~np.isnan(column)])
         for column, name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
@@ -233,10 +231,3 @@ def _found(name: str, scores: Floats) -> _Limits:
 def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:
     """The scale, oriented so that higher is better."""
     return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0
-
-
-def _declared(name: str, scale: tuple[float, float], direction: float) -> _Limits:
-    low, high = scale
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise OptionError(f"normalisation: the scale of {name!r} is {low:g} to {high:g}; give a low below a high")
-    return *_turned(low, high, up=direction > 0), "declared"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from custodes.arguments import at_least, between, one_of
+from custodes.arguments import at_least, between
 from custodes.combining.methods import EVEN_HANDED, Method
 from custodes.combining.task import Task
 from custodes.errors import OptionError
-from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.learning.objective import Objective
 
 Unseen = Literal["fast", "all", "none"]
 """Methods tested on unseen systems and data sets."""
@@ -32,8 +32,6 @@ class Terms:
     max_partiality: float | None = None
 
     def __post_init__(self) -> None:
-        one_of("objective", self.objective, OBJECTIVES)
-        one_of("unseen", self.unseen, get_args(Unseen))
         if self.objective == "accuracy" and self.folds == "system":
             raise OptionError(
                 "objective='accuracy' compares systems of an item, and folds='system' holds out a single "

@@ -13,7 +13,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.origin import counted_by
 from custodes.data.outcome_counts import BY_ORDER, SIGNS, OutcomeCounts, counted_jointly, summed
-from custodes.data.table_engines import check_known, collected, in_engine, names_of
+from custodes.data.table_engines import collected, in_engine, metrics_of, names_of
 from custodes.data.verdict_merging import MergingPlan, Orders, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
 from custodes.errors import InputError, OptionError, listed
@@ -67,25 +67,11 @@ def count_battles(
     survey = survey_of(rows)
     raters = sorted(survey["rater"].unique())
     people = _people(survey, human, raters, kinds)
-    judges = (
-        tuple(name for name in raters if name not in people)
-        if metrics is None
-        else names_of("metrics", metrics, raters)
-    )
-    check_known(people, raters, where=WHERE, option="human", what="rater")
-    check_known(judges, raters, where=WHERE, option="metrics", what="rater")
-    if both := [name for name in judges if name in people]:
-        raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric; give each rater one kind")
-    if HUMAN in judges:
-        raise InputError(
-            f"{WHERE}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; "
-            "rename it in the table"
-        )
+    judges = metrics_of(metrics, raters, people, where=WHERE)
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
-        chosen = names_of("systems", systems, known_systems)
-        check_known(chosen, known_systems, where=WHERE, option="systems", what="system")
+        chosen = names_of("systems", systems, known_systems, where=WHERE, what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
     meanings = understood(survey, written=written)
     plan = MergingPlan(said=meanings, people=people, orders=orders)
@@ -135,7 +121,7 @@ def _people(
     survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
-        return names_of("human", human, raters)
+        return names_of("human", human, raters, where=WHERE)
     if not kinds:
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "

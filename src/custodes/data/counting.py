@@ -17,7 +17,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.origin import counted_by
 from custodes.data.outcome_counts import OutcomeCounts, count_cells, summed
 from custodes.data.table import check_columns
-from custodes.data.table_engines import batched, check_known, collected, in_engine, indicator, lazy_rows, names_of
+from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows, metrics_of, names_of
 from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
@@ -86,39 +86,27 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     raters = tuple(survey["rater"].unique().sort())
-    people = names_of("human", human, raters)
+    people = names_of("human", human, raters, where=WHERE)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
-    judges = (
-        tuple(name for name in raters if name not in people)
-        if metrics is None
-        else names_of("metrics", metrics, raters)
-    )
-    signs = {name: sign for key, sign in (directions or {}).items() for name in names_of("directions", key, raters)}
-    check_known(people, raters, where=WHERE, option="human", what="rater")
-    check_known(judges, raters, where=WHERE, option="metrics", what="rater")
-    if both := [name for name in judges if name in people]:
-        raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric; give each rater one kind")
-    if HUMAN in judges:
-        raise InputError(
-            f"count_pairs: a metric is named {HUMAN!r}, the name reserved for the combined "
-            "annotators; rename it in the table"
-        )
+    judges = metrics_of(metrics, raters, people, where=WHERE)
     if not judges:
         raise OptionError(
             f"count_pairs: no metric, as all raters are human ({listed(people)}); name fewer in "
             "human=..., or add scores of a metric"
         )
-    check_known([*signs], raters, where=WHERE, option="directions", what="rater")
-    check_known([*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE, option="ties", what="rater")
+    signs = {
+        name: sign
+        for key, sign in (directions or {}).items()
+        for name in names_of("directions", key, raters, where=WHERE)
+    }
     if turned := [sign for sign in signs.values() if sign not in (1, -1)]:
         raise OptionError(
             f"count_pairs: directions hold {turned[0]}; allowed: 1 (higher is better), -1 (lower is better)"
         )
+    names_of("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
-        known_systems = tuple(survey["system"].unique().sort())
-        systems = names_of("systems", systems, known_systems)
-        check_known(systems, known_systems, where=WHERE, option="systems", what="system")
+        systems = names_of("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
     survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))

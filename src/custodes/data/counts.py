@@ -40,15 +40,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     counts: dict[str, Any]
 
 
-@prepare_decoder
-class _Head(msgspec.Struct):
-    """Format and version of a file, for any version."""
-
-    format: str
-    version: int
-
-
-_FILE, _HEAD = msgspec.json.Decoder(_File), msgspec.json.Decoder(_Head)
+_FILE = msgspec.json.Decoder(_File)
 
 
 def is_counts(source: Any) -> bool:
@@ -156,32 +148,18 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
 def _read(place: Path) -> OutcomeCounts:
     """The counts of one file."""
     check_exists(place)
-    content = _content(place)
+    content = file_bytes(place)
+    if packing := packing_of(content):
+        content = unpacked(content, packing, place.name)
     try:
         document = decode(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
             raise InputError("its content does not match its digest")
+        if (document.format, document.version) != (FORMAT, VERSION):
+            raise InputError(f"format {document.format!r}, version {document.version}, is unknown to this version")
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
-        raise InputError(f"{place.name}: counts cannot be read: {problem}; count again") from None
-
-
-def _content(place: Path) -> bytes:
-    """The content of a counts file of the supported version."""
-    content = file_bytes(place)
-    if packing := packing_of(content):
-        content = unpacked(content, packing, place.name)
-    if not content.strip():
-        raise InputError(f"{place.name}: the file is empty; count again")
-    try:
-        head = _HEAD.decode(content)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        head = None
-    if head is None or head.format != FORMAT:
-        raise InputError(f"{place.name}: not a counts file, or a truncated one; write one with `custodes count`")
-    if head.version > VERSION:
-        raise InputError(f"{place.name}: written by a later version of custodes; update custodes, or count again")
-    return content
+        raise InputError(f"{place.name}: counts cannot be read: {problem}; count again with `custodes count`") from None
 
 
 def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:

@@ -44,7 +44,9 @@ def join(studies: Sequence[Study]) -> Study:
             ratings=Ratings(frame=_united(*frames, ["score"], "rating")),
             preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
             second=_both(joined.second, other.second, "second opinion"),
-            second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
+            second_ratings=Ratings(
+                frame=_united(joined.second_ratings.frame, other.second_ratings.frame, ["score"], "second opinion")
+            ),
             probes=pl.concat([joined.probes, other.probes]),
             looks=pl.concat([joined.looks, other.looks]),
             raters=raters,
@@ -64,19 +66,19 @@ def join(studies: Sequence[Study]) -> Study:
 def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
     """Both studies; one without system names gets the only system of the other."""
     if b.unnamed_system and len(a.systems) == 1:
-        return a, _with_system(b, a.systems[0])
+        return a, _relabelled(b, pl.lit(a.systems[0]).alias("system"))
     if a.unnamed_system and len(b.systems) == 1:
-        return _with_system(a, b.systems[0]), b
+        return _relabelled(a, pl.lit(b.systems[0]).alias("system")), b
     return a, b
 
 
-def _with_system(study: Study, system: str) -> Study:
-    """The study with its only system renamed to this."""
-    column = pl.lit(system).alias("system")
-    attributes = study.attributes
+def _relabelled(study: Study, column: pl.Expr) -> Study:
+    """The study of ratings with another item or system in each row."""
+    attributes, items = study.attributes, study.items
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
+        items=replace(items, frame=items.frame.with_columns(column)) if column.meta.output_name() == "item" else items,
         attributes=None if attributes is None else attributes.with_columns(column),
     )
 
@@ -92,21 +94,9 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
         tasks = {item.partition("/")[0] for item in log.item_labels()}
         whole = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
         if not samples.outputs and samples.preferences.frame.is_empty() and whole & set(log.item_labels()):
-            named = _with_task(samples, next(iter(tasks)))
+            named = _relabelled(samples, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
             return (a, named) if log is a else (named, b)
     return a, b
-
-
-def _with_task(study: Study, task: str) -> Study:
-    """A study of ratings with the task prefixed to its items."""
-    column = pl.format("{}/{}", pl.lit(task), "item").alias("item")
-    attributes = study.attributes
-    return replace(
-        study,
-        ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
-        items=replace(study.items, frame=study.items.frame.with_columns(column)),
-        attributes=None if attributes is None else attributes.with_columns(column),
-    )
 
 
 def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -120,10 +110,6 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
         return both.with_columns(filled).drop(f"{name} of b" for name in twice)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"a column of both inputs has values of two types ({listed(twice)}): {error}") from None
-
-
-def _both_ratings(a: Ratings, b: Ratings, what: str) -> Ratings:
-    return Ratings(frame=_united(a.frame, b.frame, ["score"], what))
 
 
 def _both(a: Preferences, b: Preferences, what: str) -> Preferences:

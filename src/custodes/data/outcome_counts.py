@@ -146,10 +146,6 @@ class OutcomeCounts:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        shape = (len(self.system_a), len(self.metrics))
-        for name, axes in (("paired", (3, 3)), ("metric_only", (3,)), ("human_only", (3,))):
-            if getattr(self, name).shape != (*shape, *axes):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected {(*shape, *axes)}")
         read_only(self)
 
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note, noted
+from custodes.errors import listed
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
 IMAGES = {"item": pl.String, "system": pl.String, "image": pl.String}
@@ -22,9 +23,9 @@ SOURCES: dict[str, Any] = {
     "context": pl.String,
     "meta": pl.String,
 }
-ROLES = ("role", "speaker")
+ROLES = ("role", "from", "speaker", "author")
 """Keys of the speaker in a turn of a dialogue."""
-WORDS = ("text", "content")
+WORDS = ("text", "content", "value")
 """Keys of the words of a turn."""
 
 
@@ -68,60 +69,68 @@ class Outputs:
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """The union of both: the first text of an output, and for an item the first non-empty value of each column."""
-        texts = pl.concat([self.texts, other.texts])
-        by_output = texts.group_by("item", "system").agg(pl.col("text").n_unique())
-        both = pl.concat([self.sources, other.sources]).with_columns(
-            pl.col(pl.String).replace("", None),
-            *(pl.when(pl.col(name).list.len() > 0).then(pl.col(name)) for name in ("references", "images")),
-        )
-        names = [name for name in SOURCES if name != "item"]
-        by_item = both.group_by("item", maintain_order=True)
-        unlike = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height
-        other_texts = by_output.filter(pl.col("text") > 1).height
-        notes = noted(
-            (
-                "texts-differ",
-                other_texts,
-                f"{other_texts} outputs have different texts in two inputs: the first is used",
-            ),
-            (
-                "sources-differ",
-                unlike,
-                f"{unlike} items have a different source, reference, image, context or meta in two "
-                "inputs: the first is used",
-            ),
-        )
-        first = texts.unique(["item", "system"], keep="first", maintain_order=True)
+        texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
+        texts, sources, notes = first_of_each(texts, sources, where="two inputs")
         seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        images = pl.concat([self.images, seen])
-        return Outputs.of(first, by_item.agg(pl.col(names).drop_nulls().first()), images), notes
+        return Outputs.of(texts, sources, pl.concat([self.images, seen])), notes
 
 
-def turns_of(context: str) -> list[tuple[str, str]] | None:
-    """Role and text of each turn if a context is a dialogue: JSON, a list of objects with `role` and `text` (or
-    `content`). None for any other text.
+def first_of_each(
+    texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
+) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
+    """The first text of each output, the first non-empty value of each column of an item, and notes on other ones."""
+    names = [name for name in sources.columns if name != "item"]
+    lists = [name for name in names if sources[name].dtype == pl.List(pl.String)]
+    filled = sources.with_columns(
+        pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in lists)
+    )
+    by_item, output = filled.group_by("item", maintain_order=True), ["item", "system"]
+    several_texts = texts.group_by(output).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
+    several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else filled.clear()
+    others = [name for name in names if several[name].any()]
+    unlike = several.filter(pl.any_horizontal(others)).height if others else 0
+    notes = noted(
+        ("texts-differ", several_texts, f"{where}: {several_texts} outputs have several texts; the first is used"),
+        (
+            "sources-differ",
+            unlike,
+            f"{where}: {unlike} items have several values of {listed(others)}; the first is used",
+        ),
+    )
+    first = texts.unique(output, keep="first", maintain_order=True)
+    return first, by_item.agg(pl.col(names).drop_nulls().first()), notes
 
-    >>> turns_of('[{"role": "user", "text": "Hi"}]'), turns_of("[1] a source")
-    ([('user', 'Hi')], None)
+
+def turns_of(cell: Any) -> list[tuple[str, str]] | None:
+    """Speaker and words of each turn of a dialogue: a list of objects, or its JSON. None for any other cell.
+
+    >>> turns_of('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), turns_of("[1] a source")
+    ([('user', 'Hi'), ('gpt', 'Hello')], None)
     >>> turns_of('[{"role": "user", "text": "Hi"}, "Hello"]')
     """
-    if not context.lstrip().startswith("["):
+    if isinstance(cell, str):
+        if not cell.lstrip().startswith("["):
+            return None
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    cell = cell.to_list() if isinstance(cell, pl.Series) else cell
+    if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
         return None
-    try:
-        return turns_in(json.loads(context))
-    except (ValueError, RecursionError):
+    speakers = [next((turn[name] for name in ROLES if isinstance(turn.get(name), str)), "") for turn in cell]
+    if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
+    contents = (next((turn[name] for name in WORDS if turn.get(name) is not None), "") for turn in cell)
+    return list(zip(speakers, map(_words, contents), strict=True))
 
 
-def turns_in(value: Any) -> list[tuple[str, str]] | None:
-    """Role and text of each turn of a list of objects, None if it is not a dialogue."""
-    if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
-        return None
-    turns = [
-        tuple(next((turn[name] for name in names if isinstance(turn.get(name), str)), None) for names in (ROLES, WORDS))
-        for turn in value
-    ]
-    return None if any(None in turn for turn in turns) else turns  # type: ignore[return-value]
+def _words(content: Any) -> str:
+    """The words of a turn: a text, or the texts of its parts."""
+    if isinstance(content, list):
+        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
 def dialogue(turns: Sequence[tuple[str, str]]) -> str:

@@ -382,8 +382,7 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
     if layout is None:
         return None
     study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
-    digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest
-    return replace(study, digest=digest, notes=(*table.notes, *study.notes))
+    return _completed(study, table, columns, ())
 
 
 def _completed(

@@ -83,15 +83,12 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     if kind == "json" or len(files) < 2:
         return
     scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
-    first, *others = files
-    columns = set(scan(first).collect_schema())
-    for other in others:
-        names = set(scan(other).collect_schema())
-        for one, two, odd in ((first, other, columns - names), (other, first, names - columns)):
-            if odd:
-                raise InputError(
-                    f"{one.name} has columns that {two.name} lacks: {listed(sorted(odd))}; count these files separately"
-                )
+    columns = set(scan(files[0]).collect_schema())
+    for other in files[1:]:
+        if odd := columns ^ set(scan(other).collect_schema()):
+            raise InputError(
+                f"{files[0].name} and {other.name} differ in columns {listed(sorted(odd))}; count them separately"
+            )
 
 
 def _check_spill(folder: str) -> None:

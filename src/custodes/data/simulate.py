@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import comb
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
 
 from custodes.arguments import LARGEST, argument, check_storable, checked, declared
-from custodes.data.comparisons import pairs_of
-from custodes.data.counting import count_pairs
 from custodes.data.items import Items
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
@@ -22,7 +18,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, shown, suggestion
 from custodes.memory import check_memory
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 
 LIKERT = 5
 """Points of the human rating scale, from 1."""
@@ -65,10 +61,7 @@ class Truth:
     """The true values of a simulation.
 
     `quality` (systems, aspects), `latent` (items, systems, aspects): true quality of systems and of each output; higher
-    is better. `favours` (metrics, systems): bonus by each metric. `reliability` (annotators): correlation of an
-    annotator's impression (before rounding) with the true quality of outputs of one system. `better` (pairs, aspects):
-    probability that system_a's output is truly better. `preferred` (metrics, pairs, aspects): probability that the
-    metric prefers it; NaN for a metric with levels, which can tie. Pairs are in the order of `pairs_of`.
+    is better. `favours` (metrics, systems): bonus by each metric.
     """
 
     systems: tuple[str, ...]
@@ -79,9 +72,6 @@ class Truth:
     quality: Floats
     latent: Floats
     favours: Floats
-    reliability: Floats
-    better: Floats
-    preferred: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,30 +88,6 @@ class Simulation:
         if documents is not None:
             documents = max(1, round(items * documents / self.recipe["items"]))
         return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
-
-    def channels(self, *, items: int = 20_000, rng: int | np.random.Generator = 0) -> Floats:
-        """P(metric preference | human preference) for every metric, pair and aspect: (metrics, pairs, aspects, 3, 3).
-
-        Confusion matrix [human, metric] of each metric against the mean of the annotators, from a redrawn study of this
-        many items (standard error about 1 / sqrt(items) over the square root of the row's proportion); NaN for a human
-        preference that never occurs.
-
-        >>> demo_simulation().channels(items=200).shape
-        (7, 15, 2, 3, 3)
-        """
-        large = self.redraw(items=items, rng=rng).study
-        tables = []
-        for aspect in self.truth.aspects:
-            counts = count_pairs(
-                large.ratings.frame,
-                human=self.truth.annotators,
-                metrics=self.truth.metrics,
-                aspect=aspect,
-                directions=large.raters.direction,
-            )
-            rows = counts.paired.sum(axis=-1, keepdims=True)
-            tables.append(counts.paired / np.where(rows > 0, rows, np.nan))
-        return np.stack(tables, axis=2).swapaxes(0, 1)
 
 
 @checked
@@ -179,8 +145,8 @@ def simulate(
     --------
     >>> metric = SimulatedMetric(name="m")
     >>> made = simulate(items=50, quality={"A": [1.0], "B": [0.0]}, annotators={"ann": 0.9}, metrics=[metric], rng=0)
-    >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
-    (('m',), [[0.84]])
+    >>> made.study.metrics, made.truth.quality.tolist()
+    (('m',), [[1.0], [0.0]])
     """
     aspects, groups = ([names] if isinstance(names, str) else names for names in (aspects, groups))
     recipe = {
@@ -207,7 +173,6 @@ def simulate(
     level = np.array([quality[system] for system in systems], dtype=float)
     latent = level + _difficulties(side, len(aspects), sd=difficulty, rng=rng)[:, None, :]
     latent += spread * rng.normal(size=latent.shape)
-    reliability = np.array(list(annotators.values()), dtype=float)
     frames = []
     for annotator, correlation in annotators.items():
         scores = marks(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
@@ -237,9 +202,6 @@ def simulate(
         quality=level,
         latent=latent,
         favours=np.array([_favours(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
-        reliability=reliability,
-        better=_chances(level, np.full(len(aspects), spread)),
-        preferred=_preferred(metrics, level, systems, spread=spread),
     )
     return Simulation(study=study, truth=truth, recipe=recipe)
 
@@ -252,25 +214,6 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
     """
     noise = sd * np.sqrt(1 / reliability**2 - 1)
     return _rounded(latent + noise * rng.normal(size=latent.shape), LIKERT)
-
-
-def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Ints:
-    """Paired counts (..., 3, 3) of n items: human outcomes drawn from p (..., 3), metric outcomes through a channel.
-
-    `channel` (..., 3, 3) [human, metric], rows sum to 1: the mixture matrix mu of the correction paper, transposed.
-
-    >>> counts = simulate_counts([0.5, 0.2, 0.3], [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]], n=100, rng=0)
-    >>> counts.shape, int(counts.sum())
-    ((3, 3), 100)
-    """
-    joint = np.asarray(p, dtype=float)[..., :, None] * np.asarray(channel, dtype=float)
-    cells = joint.reshape(*joint.shape[:-2], 9)
-    if (cells < 0).any() or not np.allclose(cells.sum(axis=-1), 1):
-        raise OptionError(
-            "simulate_counts: p and every row of channel [human, metric] must be probabilities that sum to 1"
-        )
-    drawn = np.random.default_rng(rng).multinomial(n, cells / cells.sum(axis=-1, keepdims=True))
-    return drawn.reshape(joint.shape)
 
 
 def demo_simulation() -> Simulation:
@@ -458,31 +401,3 @@ def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> 
         row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
         judges.append({**row, "low": low, "high": high, "person": False})
     return Raters(frame=pl.DataFrame([*people, *judges], schema=RATERS_SCHEMA))
-
-
-def _chances(level: Floats, sd: Floats) -> Floats:
-    """(pairs, aspects): probability that a normal difference of levels (systems, aspects) with sd each is positive."""
-    from scipy.special import ndtr
-
-    first, second = pairs_of(range(len(level)))  # type: ignore[arg-type]
-    difference = level[first] - level[second]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.asarray(ndtr(difference / (np.sqrt(2) * sd)))
-
-
-def _preferred(metrics: Sequence[SimulatedMetric], level: Floats, systems: tuple[str, ...], *, spread: float) -> Floats:
-    """(metrics, pairs, aspects): probability that a metric's continuous score prefers the first system's output."""
-    n_aspects = level.shape[1]
-    chances = np.full((len(metrics), comb(len(systems), 2), n_aspects), np.nan)
-    seen: dict[str, tuple[Floats, Floats]] = {}
-    for k, metric in enumerate(metrics):
-        if metric.copies:
-            mean, variance = seen[metric.copies]
-        else:
-            mean = metric.signal * np.broadcast_to(_subject(metric, level), level.shape)
-            averaged = 1 if metric.by_aspect else n_aspects
-            variance = np.full(n_aspects, (metric.signal * spread) ** 2 / averaged)
-        seen[metric.name] = mean, variance = mean + _favours(metric, systems)[:, None], variance + metric.noise**2
-        if not metric.levels:
-            chances[k] = _chances(mean, np.sqrt(variance))
-    return chances

@@ -292,11 +292,10 @@ class Study:
             )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
-        more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
         return (
             "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
             f"column or raters file with 'kind'). Raters: {listed(kinds)} (leaderboard and "
-            f"consistency need no annotators){hint}{more}"
+            f"consistency need no annotators){hint}"
         )
 
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from custodes.arguments import value_list
+from custodes.data.comparisons import HUMAN
 from custodes.data.roles import SECOND
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
@@ -132,18 +133,38 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
 
 
-def names_of(option: str, names: str | Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """The names of an argument without duplicates; a comma inside a known name does not separate names."""
-    return tuple(dict.fromkeys(value_list(option, names, labels=labels)))
+def names_of(
+    option: str, names: str | Sequence[str], labels: Sequence[str], *, where: str, what: str = "rater"
+) -> tuple[str, ...]:
+    """The names of an argument without duplicates; a comma inside a known name does not separate names.
 
-
-def check_known(names: Sequence[str], labels: Sequence[str], *, where: str, option: str, what: str) -> None:
-    """Raise `OptionError` for a name that the table does not contain."""
-    for name in names:
+    Raises `OptionError` for a name that the table does not contain.
+    """
+    chosen = tuple(dict.fromkeys(value_list(option, names, labels=labels)))
+    for name in chosen:
         if name not in labels:
             raise OptionError(
                 f"{where}: {option}={shown(name)}: no such {what}; {what}s: {listed(labels)}{suggestion(name, labels)}"
             )
+    return chosen
+
+
+def metrics_of(
+    metrics: str | Sequence[str] | None, raters: Sequence[str], people: Sequence[str], *, where: str
+) -> tuple[str, ...]:
+    """The metrics to count: those named, or all raters that are not annotators."""
+    if metrics is None:
+        judges = tuple(name for name in raters if name not in people)
+    else:
+        judges = names_of("metrics", metrics, raters, where=where)
+    if both := [name for name in judges if name in people]:
+        raise OptionError(f"{where}: {listed(both)} cannot be both human and metric; give each rater one kind")
+    if HUMAN in judges:
+        raise InputError(
+            f"{where}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; rename it in the"
+            " table"
+        )
+    return judges
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:

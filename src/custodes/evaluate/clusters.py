@@ -49,11 +49,7 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
     if not isinstance(study, OutcomeCounts):
         comparisons = with_outputs(compare(study, **setting))
         return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
-    for name, value in setting.items():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(
-                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
-            )
+    check_default(setting)
     study.check_both_sides()
     if not study.paired.any():
         raise InputError(
@@ -61,6 +57,15 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
             "items rated by both"
         )
     return [Counted(aspect="", counts=study, comparison=None)]
+
+
+def check_default(setting: Setting) -> None:
+    """Raise `OptionError` for a selection or tie rule of counts."""
+    for name, value in setting.items():
+        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+            raise OptionError(
+                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
+            )
 
 
 def clustered(part: Counted) -> bool:

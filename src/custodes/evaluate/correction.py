@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -17,8 +17,8 @@ from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
 from custodes.answers.views import number, parts, titled
 from custodes.answers.wording import column_digits, estimate_text
-from custodes.arguments import between, one_of, value_list
-from custodes.data.notes import Note
+from custodes.arguments import one_of, value_list
+from custodes.data.notes import Note, noted
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
@@ -169,8 +169,6 @@ def correction(
     >>> result.pairs["estimator"].unique().sort().to_list()
     ['human', 'naive', 'ppi']
     """
-    if equivalence is not None:
-        between("equivalence", equivalence, 0, 1)
     names = value_list("estimator", estimator)
     if not names:
         raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")
@@ -178,36 +176,35 @@ def correction(
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
     # estimators that use all pairs jointly come last
-    order = tuple(sorted(chosen, key=lambda method: method.needs_items))
-    rule = _Rule(estimators=order, gamma=gamma, equivalence=equivalence, confidence=confidence)
-    answer, generator = partial(_answer, rule=rule), np.random.default_rng(rng)
+    order = sorted(chosen, key=lambda method: method.needs_items)
+    answer = partial(_answer, estimators=order, gamma=gamma, limit=equivalence, confidence=confidence)
+    generator = np.random.default_rng(rng)
     answers = list(each(answer, counted(study, setting), rng=generator, progress=progress, desc="correct"))
     return Correction.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rule:
-    estimators: tuple[Estimator, ...]
-    gamma: float
-    equivalence: float | None
-    confidence: float
+def _estimate(
+    estimator: Estimator,
+    part: Counted,
+    rng: np.random.Generator,
+    effect: DesignEffect | None,
+    *,
+    gamma: float,
+    confidence: float,
+) -> Estimate:
+    """Estimates of all pairs and metrics:
 
-    def estimate(
-        self, estimator: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
-    ) -> Estimate:
-        """Estimates of all pairs and metrics:
-
-        (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
-        """
-        options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
-        if estimator.needs_items and part.comparison is not None:
-            design = part.comparison.design
-            items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
-            return estimator.estimate(items, **options)
-        counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
-        if effect is not None:
-            counts = counts.effective(effect.divisor(max(self.confidence, 1 - self.gamma)))
-        return estimator.estimate(counts, **options)
+    (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
+    """
+    options = {"confidence": confidence, "gamma": gamma, "rng": rng}
+    if estimator.needs_items and part.comparison is not None:
+        design = part.comparison.design
+        items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
+        return estimator.estimate(items, **options)
+    counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
+    if effect is not None:
+        counts = counts.effective(effect.divisor(max(confidence, 1 - gamma)))
+    return estimator.estimate(counts, **options)
 
 
 def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:
@@ -220,13 +217,24 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
         raise OptionError(f"estimator={items!r} needs the items, which counts do not hold; give the study instead")
 
 
-def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
-    counts, names = part.counts, [method.name for method in rule.estimators]
+def _answer(
+    part: Counted,
+    rng: np.random.Generator,
+    *,
+    estimators: Sequence[Estimator],
+    gamma: float,
+    limit: float | None,
+    confidence: float,
+) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
+    counts, names = part.counts, [method.name for method in estimators]
     effects = {}
     if clustered(part):
-        by_counts = [method for method in rule.estimators if not method.needs_items]
+        by_counts = [method for method in estimators if not method.needs_items]
         effects = dict(zip(by_counts, table_effects(part, *(method.point for method in by_counts)), strict=True))
-    estimates = {method: rule.estimate(method, part, rng, effects.get(method)) for method in rule.estimators}
+    estimates = {
+        method: _estimate(method, part, rng, effects.get(method), gamma=gamma, confidence=confidence)
+        for method in estimators
+    }
 
     def beside(name: str) -> NDArray[Any]:
         """(metrics, pairs, estimators, ...):
@@ -244,10 +252,9 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
 
     unknown = np.full(counts.paired.shape[:2], np.nan)
     effect = np.stack([(effects[method].effect if method in effects else unknown).T for method in estimates], axis=2)
-    low, high, limit = beside("margin_low"), beside("margin_high"), rule.equivalence
-    theta = beside("theta")
-    unclear = aligned(estimate.at_threshold(gamma=rule.gamma) for estimate in estimates.values())
-    decided = np.where(unclear, 0, decide(theta, gamma=rule.gamma))
+    low, high, theta = beside("margin_low"), beside("margin_high"), beside("theta")
+    unclear = aligned(estimate.at_threshold(gamma=gamma) for estimate in estimates.values())
+    decided = np.where(unclear, 0, decide(theta, gamma=gamma))
     metric, pair, estimator = np.indices(decided.shape).reshape(3, -1)
     people, annotated = (
         np.array([method.uses_people for method in estimates])[estimator],
@@ -260,6 +267,8 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
         "never annotated": annotated == 0,
         "few annotations": annotated < FEW_ANNOTATIONS,
     }
+    note = np.select(list(marks.values()), list(marks), "")
+    threshold_first = np.strings.add(f"{AT_THRESHOLD}; ", note)
     edges, cyclic = [], []
     for m, e in np.ndindex(len(counts.metrics), len(names)):
         graph, circle = ranking_edges(counts, decided[m, :, e])
@@ -288,43 +297,42 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
             "design_effect": np.where(np.isfinite(effect), effect, np.nan),
             "effective_draws": beside("effective_draws"),
             "equivalent": None if limit is None else (low > -limit) & (high < limit),
-            "note": _noted(unclear.ravel(), np.select(list(marks.values()), list(marks), "")),
+            "note": np.where(unclear.ravel(), np.where(note == "", AT_THRESHOLD, threshold_first), note),
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
-    remarks = [*_annotation_remarks(part), *_estimate_remarks(estimates, label_of(part.aspect), gamma=rule.gamma)]
-    notes = [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
-    notes = [*cluster_notes(part, margin_effects(part)[0]), *notes]
+    remarks = _estimate_remarks(estimates, label_of(part.aspect), gamma=gamma)
+    notes = [*cluster_notes(part, margin_effects(part)[0]), *_annotation_notes(part)]
+    notes += [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
     return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic)]
 
 
-def _annotation_remarks(part: Counted) -> Iterator[Remark]:
+def _annotation_notes(part: Counted) -> list[Note]:
     counts, where = part.counts, label_of(part.aspect)
-    annotated = counts.human.sum(axis=1)
-    pairs = zip(counts.system_a, counts.system_b, annotated, strict=True)
-    if never := [f"{a} - {b}" for a, b, n in pairs if not n]:
-        message = f"never annotated{where}, so estimated from the metric and the prior alone: {listed(never)}"
-        yield Remark("never-annotated", message, len(never))
-    if few := int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum()):
-        message = (
+    annotated, shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
+    never = [f"{a} - {b}" for a, b, n in zip(counts.system_a, counts.system_b, annotated, strict=True) if not n]
+    few = int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum())
+    alone = [name for name, n in zip(counts.metrics, shared, strict=True) if not n]
+    return noted(
+        (
+            "never-annotated",
+            len(never),
+            f"never annotated{where}, so estimated from the metric and the prior alone: {listed(never)}",
+        ),
+        (
+            "few-annotations",
+            few,
             f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
             f"annotations{where}, so coverage of their intervals may be below nominal (95 % intervals "
-            "with 10 annotations in simulations: ppi 87 %, the others at least 90 %)"
-        )
-        yield Remark("few-annotations", message, few)
-    shared = counts.paired.sum(axis=(0, 2, 3))
-    alone = [name for name, n in zip(counts.metrics, shared, strict=True) if not n]
-    if alone and part.comparison is None:
-        yield Remark(
+            "with 10 annotations in simulations: ppi 87 %, the others at least 90 %)",
+        ),
+        (
             "no-overlap",
+            0 if part.comparison else len(alone),
             f"no item in common with annotators, so no correction is possible: {listed(alone)}",
-            len(alone),
-        )
-
-
-def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The note of each row; `at the threshold`, if applicable, comes first."""
-    return np.where(unclear, np.where(notes == "", AT_THRESHOLD, np.strings.add(f"{AT_THRESHOLD}; ", notes)), notes)
+        ),
+        aspect=part.aspect,
+    )
 
 
 def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, gamma: float) -> Iterator[Remark]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
 from custodes.stats.partiality.verdicts import sign_placement
@@ -61,7 +60,8 @@ def partiality_columns(
     )
     _, rank, without = sizes[""]
     compared = np.stack([placement.units > 0 for placement in placements])
-    order = np.stack([_ranks(placement.human) for placement in placements])
+    human = np.stack([placement.human for placement in placements])
+    order = 1 + (human[:, np.newaxis] > human[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
         "metric": np.repeat(comparison.metrics * len(parts), len(comparison.systems)),
         "system": comparison.systems * len(placements),
@@ -103,7 +103,3 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
     return sign_placement(
         human, metric, rows.pair[both], design.pairs, items=rows.item[both], units=design.units[rows.item[both]]
     )
-
-
-def _ranks(places: Floats) -> Ints:
-    return np.asarray(1 + (places[None, :] > places[:, None] + 1e-12).sum(axis=1))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import compress
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -18,10 +17,9 @@ from custodes.answers.shared_arguments import Setting
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
-from custodes.arguments import one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
-from custodes.data.outcome_counts import ClusterCells, OutcomeCounts, Sums
+from custodes.data.outcome_counts import ClusterCells, OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
@@ -182,8 +180,6 @@ def ranking(
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
     True
     """
-    for name, value, kind in (("test", test, Test), ("correction", correction, Correction), ("kld", kld, Kld)):
-        one_of(name, value, get_args(kind))
     rule = SignTest(alpha=alpha, test=test, correction=correction)
     answer = partial(_answer, rule=rule, kld=kld, confidence=confidence, resamples=resamples)
     parts = counted(study, setting)
@@ -267,13 +263,13 @@ def _errors(
     for block, drawn in _resampled(part, outcomes, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
         human, effective = next(drawn)
-        decided, shares = rule.decisions(effective), decision_errors.log_shares(human, estimate=kld)
+        decided = rule.decisions(effective)
         if block.start == 0:
             first = decided[0]
         again[block] = decision_errors.error_types(first, decided)[:, 0]
         for m, (counts, own_effective) in enumerate(drawn):
             kinds[block, m] = decision_errors.error_types(decided, rule.decisions(own_effective))
-            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, shares, estimate=kld))
+            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, human, estimate=kld))
     return kinds, divergence, again[1:]
 
 
@@ -290,37 +286,31 @@ def _resampled(
         return
     check_memory("resamples", resamples, of_resamples(resamples))
     cells = part.comparison.cells
-    sums = [_Sums.of(cells, sign, clustered=clustered(part)) for sign in cells.signs]
+    drawings = [_drawing(cells, sign, clustered=clustered(part)) for sign in cells.signs]
     for block, times in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
-        yield block, (rater_sums.drawn(times) for rater_sums in sums)
+        yield block, (drawn(times) for drawn in drawings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sums:
-    """Sums over resampled clusters of one rater's outcomes, and with clusters the quantities that sign tests need."""
+def _drawing(
+    cells: ClusterCells, sign: Signs, *, clustered: bool
+) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
+    """A function from numbers of resampled clusters to a rater's counts and effective counts, (b, pairs, 3) each."""
+    there = sign != ABSENT
+    outcomes = cells.sums(there, there, cell=1 - sign, width=3)
+    rows = cells.rows(outcome_codes(sign), width=3)
+    moves = rows.counts[:, 0] - rows.counts[:, 2]
+    by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
+    added = [by_pair(moves**2), by_pair(moves != 0)] if clustered else []
 
-    outcomes: Sums
-    moves: tuple[Sums, Sums] | None
-
-    @classmethod
-    def of(cls, cells: ClusterCells, sign: Signs, *, clustered: bool) -> _Sums:
-        there = sign != ABSENT
-        outcomes = cells.sums(there, there, cell=1 - sign, width=3)
-        if not clustered:
-            return cls(outcomes=outcomes, moves=None)
-        rows = cells.rows(outcome_codes(sign), width=3)
-        moves = rows.counts[:, 0] - rows.counts[:, 2]
-        by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
-        return cls(outcomes=outcomes, moves=(by_pair(moves**2), by_pair(moves != 0)))
-
-    def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(b, pairs, 3) twice: counts and effective counts."""
-        counts = self.outcomes(times)
+    def drawn(times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        counts = outcomes(times)
         counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
-        if self.moves is None:
+        if not clustered:
             return counts, counts
-        squares, several = (added(times).T for added in self.moves)
+        squares, several = (sums(times).T for sums in added)
         return counts, counts / null_effect(counts[..., 0] + counts[..., 2], squares, several)[..., None]
+
+    return drawn
 
 
 def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Selection
-from custodes.arguments import one_of, value_list
+from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
@@ -28,8 +28,9 @@ from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.ratios import mean_of_defined
 
 HumanRaters = Literal["aspects", "annotators"]
-HUMAN_RATERS: tuple[HumanRaters, ...] = ("aspects", "annotators")
 METRIC = "metric"
+WHOLE, VERDICTS = "whole-system scores only", "verdicts, not scores"
+UNSCORED = "no scores of the selected systems and items"
 
 FEW = 12
 """Minimum number of clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
@@ -108,7 +109,6 @@ def rater_scores(
     of annotator and aspect. A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown
     names, `InputError` without scores, or with fewer than two raters, systems or items.
     """
-    one_of("human_raters", human_raters, HUMAN_RATERS)
     who = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
     return who if variants is None else _with_means(who, variants)
 
@@ -263,7 +263,10 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
     ours = pl.col("aspect").is_in([*aspects, ""])
     elsewhere = set(rated.filter(ours)["rater"])
     rows = [
-        (name, _why_unused(name in whole, name in verdicts))
+        (
+            name,
+            WHOLE if name in whole else VERDICTS if name in verdicts else "no scores of the selected systems and items",
+        )
         for name in (*chosen.humans, *chosen.metrics)
         if name not in used and (name in whole or name in verdicts or name in elsewhere)
     ]
@@ -273,12 +276,6 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
         for name, aspect in strangers.iter_rows()
     ]
     return rows
-
-
-def _why_unused(whole: bool, verdicts: bool) -> str:
-    if whole:
-        return "whole-system scores only"
-    return "verdicts, not scores" if verdicts else "no scores of the selected systems and items"
 
 
 def few_clusters_notes(

@@ -94,12 +94,11 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
     ]
     missing = f" ({left_out} without an interval are not shown)" if left_out else ""
     x = alt.X("competence:Q", title=f"Competence: 1 is always right, 0 guesses{missing}")
-    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x=alt.X("zero:Q"))
     whiskers = base.mark_rule(**theme.WHISKER).encode(
         x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=who, color=colour
     )
     return alt.layer(
-        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         whiskers,
         base.mark_point(opacity=1).encode(x=x, y=who, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))

@@ -119,9 +119,4 @@ def matrix(data: Any) -> Any:
         scale=alt.Scale(domain=["agree", "differ"], range=[theme.GREEN, theme.VERMILION]),
         legend=None,
     )
-    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
-    return alt.layer(
-        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
-        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=alt.Text("count:Q")),
-        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
-    ).properties(width=alt.Step(104), height=alt.Step(56))
+    return theme.count_cells(base, colour, alt.Text("count:Q")).properties(width=alt.Step(104), height=alt.Step(56))

@@ -106,9 +106,8 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
     ]
-    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x=alt.X("zero:Q"))
     return alt.layer(
-        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=who, color=colour),
@@ -328,9 +327,4 @@ def symmetry(data: Any) -> Any:
     colour = alt.Color(
         "reading:N", title=None, scale=alt.Scale(domain=list(kinds), range=list(kinds.values())), legend=None
     )
-    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
-    return alt.layer(
-        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
-        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=alt.Text("count:Q")),
-        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
-    ).properties(width=alt.Step(104), height=alt.Step(56))
+    return theme.count_cells(base, colour, alt.Text("count:Q")).properties(width=alt.Step(104), height=alt.Step(56))

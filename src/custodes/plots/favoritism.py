@@ -116,9 +116,8 @@ def by_system(data: Any) -> Any:
             alt.Tooltip("note:N"),
         ],
     )
-    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x=alt.X("zero:Q"))
     return alt.layer(
-        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         once.mark_rule(color=theme.GREY, opacity=0.8).encode(
             x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system
         ),

@@ -136,3 +136,13 @@ def names_above(*, angle: int, limit: int) -> Any:
         ticks=False,
         domain=False,
     )
+
+
+def count_cells(base: Any, colour: alt.Color, count: alt.Text) -> Any:
+    """Cells of a table of counts, shaded by the column `share`, with the count and the proportion."""
+    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
+    return alt.layer(
+        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
+        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=count),
+        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
+    )

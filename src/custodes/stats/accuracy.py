@@ -70,28 +70,25 @@ def spa(
     people = human.reshape(math.prod(human.shape[:-2]), *human.shape[-2:])
     pairs = np.stack(np.triu_indices(human.shape[-1], k=1))
     lost, n = np.zeros((2, len(people), len(weights), len(metrics)))
+    share = 1.0 if item_weights is None else item_weights
     longest = max(len(weights), len(flips), human.shape[-2])
     for rows, rated in same_outputs(people[0], metrics):
         both = np.zeros(people.shape[1:], dtype=bool)
         both.flat[rated] = True
         for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
-            counted = _weighed((both[:, a] & both[:, b]).T, item_weights)
+            counted = (both[:, a] & both[:, b]).T * share
 
             def p_of(scores: Floats, a: Ints = a, b: Ints = b, counted: Any = counted, both: Bools = both) -> Floats:
-                differences = _weighed(_differences(scores, both, a, b), item_weights)
+                differences = _differences(scores, both, a, b) * share
                 return _p_values(differences, counted, units=units, weights=weights, flips=flips)
 
             of_people = [p_of(scores) for scores in people]
             for some in (rows[chunk] for chunk in chunks(len(rows), _CACHE * len(a) * longest)):
                 of_metrics = p_of(metrics[some])
-                gap = np.empty_like(of_metrics)
                 for k, p_human in enumerate(of_people):
-                    np.abs(np.subtract(of_metrics, p_human[:, np.newaxis], out=gap), out=gap)
-                    absent = np.isnan(gap)
-                    if absent.any():
-                        gap[absent] = 0.0
-                    lost[k][:, some] += gap.sum(axis=-1)
-                    n[k][:, some] += len(a) - np.count_nonzero(absent, axis=-1)
+                    gap = np.abs(of_metrics - p_human[:, np.newaxis])
+                    lost[k][:, some] += np.nansum(gap, axis=-1)
+                    n[k][:, some] += np.count_nonzero(~np.isnan(gap), axis=-1)
     return np.asarray((1 - ratio(lost, n)).reshape(*human.shape[:-2], len(weights), len(metrics)))
 
 
@@ -102,11 +99,6 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
     difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
     return np.where(np.abs(difference) <= _SAME * largest, 0.0, difference).swapaxes(-1, -2)
-
-
-def _weighed(values: NDArray[Any], item_weights: Floats | None) -> NDArray[Any]:
-    """(..., items): values times the weights of items."""
-    return values if item_weights is None else values * item_weights
 
 
 def _p_values(

@@ -194,11 +194,10 @@ def _softmax(scores: Floats) -> tuple[Floats, Floats]:
 
 class Mace(NamedTuple):
     """`posterior` (tasks, labels); `competence` (workers,), the probability that an annotator knows the label, NaN
-    without labels; `strategy` (workers, labels), the probability of each label when guessing; `log_likelihood`."""
+    without labels; `log_likelihood`."""
 
     posterior: Floats
     competence: Floats
-    strategy: Floats
     log_likelihood: float
 
 
@@ -272,6 +271,5 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
     return Mace(
         probabilities,
         np.where(number.sum(axis=1) > 0, know / (guessing + know), np.nan),
-        strategy / row_sums(strategy),
         float(log_likelihood) - labels.n_tasks * np.log(labels.n_labels),
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 
 PERMUTATIONS = 199
@@ -84,20 +85,14 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
     """Mid-rank of each answer (n,) within its annotator, over their variance, 0 for a missing value; and the variance
     (workers,), NaN for annotators whose answers are all equal."""
-    order = np.lexsort((value, worker))
-    order = order[np.isfinite(value[order])]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (np.diff(worker[order]) != 0) | (np.diff(value[order]) != 0)
-    begin = np.flatnonzero(first)
-    length = np.diff(np.append(begin, len(order)))
-    number = np.bincount(worker[order], minlength=n_workers)
-    middle = np.repeat(begin + (length - 1) / 2, length)
-    start = np.cumsum(number) - number
-    rank = (middle - start[worker[order]] + 0.5) / number[worker[order]] - 0.5
-    variance = ratio(np.bincount(worker[order], rank**2, n_workers), number)
+    present = np.flatnonzero(np.isfinite(value))
+    by = worker[present]
+    number = np.bincount(by, minlength=n_workers)
+    rank = (ranks_within(value[present], by) - 0.5) / number[by] - 0.5
+    variance = ratio(np.bincount(by, rank**2, n_workers), number)
     spread = ratio(np.ones(n_workers), np.where(variance > 1e-12, variance, 0.0))
     score = np.zeros(len(value))
-    score[order] = np.nan_to_num(rank * spread[worker[order]])
+    score[present] = np.nan_to_num(rank * spread[by])
     return score, spread
 
 
@@ -156,9 +151,8 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     first = sign == order
     decided = np.bincount(worker, minlength=n_workers)
     share = ratio(np.bincount(worker, weights=first, minlength=n_workers), decided)
-    random = (probability > 0) & (probability < 1)
     p_value = np.full(n_workers, np.nan)
-    rows = np.flatnonzero(random)
+    rows = np.flatnonzero((probability > 0) & (probability < 1))
     rows = rows[np.argsort(worker[rows], kind="stable")]
     present, start = np.unique(worker[rows], return_index=True)
     for w, answers in zip(present, np.split(rows, start)[1:], strict=True):

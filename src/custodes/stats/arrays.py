@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache
 from math import prod
 from typing import Any, TypeVar
@@ -98,10 +98,7 @@ def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
     """Nodes and weights of Gauss-Legendre quadrature on [-1, 1], cached since they take long to compute."""
-    rule = np.polynomial.legendre.leggauss(n)
-    for array in rule:
-        array.flags.writeable = False
-    return rule
+    return np.polynomial.legendre.leggauss(n)
 
 
 def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
@@ -116,13 +113,25 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     return [np.array(positions) for positions in groups.values()]
 
 
+def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
+    """Bisection: the point at which a monotone condition, true at `low` and false at `high`, changes, (...) each;
+    `high` if it never does.
+
+    >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
+    [2.0, 3.0]
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        below = is_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high
+
+
 def deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
     defined = ~np.isnan(x)
-    complete = bool(defined.all())
-    values = x if complete else np.where(defined, x, 0.0)
-    total = values.sum(axis=-1, keepdims=True)
-    difference = values - total / np.maximum(x.shape[-1] if complete else defined.sum(axis=-1, keepdims=True), 1)
+    values = np.where(defined, x, 0.0)
+    difference = values - values.sum(axis=-1, keepdims=True) / np.maximum(defined.sum(axis=-1, keepdims=True), 1)
     rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
     return np.where(defined & (np.abs(difference) > rounding), difference, 0.0)
 

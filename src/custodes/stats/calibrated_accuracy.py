@@ -70,14 +70,19 @@ def events(
     ([0.1, 0.6, 0.7], [True, False, False])
     """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
-    order = _human_order(human, human_tie)
-    metric_events = []
-    for metric in metrics:
-        differences, slack = _metric_differences(metric)
-        metric_events.append(
-            Events(order, differences, slack=slack, units=units, n_units=n_units, item_weights=item_weights)
+    first, second = np.triu_indices(human.shape[1], k=1)
+    difference = human[:, first] - human[:, second]
+    return [
+        Events(
+            np.where(np.abs(difference) <= human_tie, 0.0, np.sign(difference)),  # NaN stays NaN
+            metric[:, first] - metric[:, second],
+            slack=_SAME * float(np.fmax.reduce(np.abs(metric), axis=None, initial=0.0)),
+            units=units,
+            n_units=n_units,
+            item_weights=item_weights,
         )
-    return metric_events
+        for metric in metrics
+    ]
 
 
 def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -188,19 +193,6 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
         return np.arange(n_units), unit
     present, row = np.unique(unit, return_inverse=True)
     return present, row
-
-
-def _human_order(human: Floats, tie: float) -> Floats:
-    """Preferred output of each pair within an item by annotators, 1, 0 or -1: (items, systems) -> (items, pairs)."""
-    first, second = np.triu_indices(human.shape[1], k=1)
-    difference = human[:, first] - human[:, second]
-    return np.where(np.abs(difference) <= tie, 0.0, np.sign(difference))  # NaN stays NaN
-
-
-def _metric_differences(metric: Floats) -> tuple[Floats, float]:
-    """Differences of one metric (items, systems) within items (items, pairs), and their rounding error."""
-    first, second = np.triu_indices(metric.shape[1], k=1)
-    return metric[:, first] - metric[:, second], _SAME * float(np.abs(metric[~np.isnan(metric)]).max(initial=0.0))
 
 
 def _merged(ordered: Floats, slack: float) -> Floats:

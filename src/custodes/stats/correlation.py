@@ -10,20 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, centred, chunks, deviations
-from custodes.stats.ranks import FEW, compared, lower_before, mid_ranks, tie_runs
+from custodes.stats.ranks import compared, lower_before, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
 Kind = Literal["pearson", "spearman", "kendall"]
 
-EXACT = 4096**2
-"""Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
-
-_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_FEW = 32  # length of rankings up to which comparing all pairs is faster than sorting
 _TABLE = 2  # most cells of a table of levels, relative to the outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
-_INT8 = 127  # maximum number of signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):
@@ -122,7 +118,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-    if n <= FEW:
+    if n <= _FEW:
         counts = pair_counts(x, y)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
     missing = np.isnan(x) | np.isnan(y)

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.arrays import Floats, Ints, Signs, chunks
 
 _MOST_ROWS = 64  # maximum number of rows of clusters that are compared; longer clusters are groups of their own
-_BLOCK = 4_000_000  # maximum number of elements of an array in memory
 _DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
 _EXACT = 2.0**24  # smaller integers are exact in single precision
 
@@ -86,14 +85,10 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
     [(2, 5)]
     """
     n = int(number.sum())
-    left, there = (resamples if n > 1 else 0), 0
-    step = max(1, _BLOCK // max(size, len(number)))
-    while there <= left:
-        some = min(step, 1 + left - there)
-        drawn = rng.multinomial(n, number / n, size=some - (there == 0))
-        times = np.concatenate([number[None], drawn]) if there == 0 else drawn
-        yield slice(there, there + some), np.ascontiguousarray(times.T, dtype=np.float64)
-        there += some
+    for some in chunks(1 + (resamples if n > 1 else 0), max(size, len(number)) // 4):
+        data = number[np.newaxis] if some.start == 0 else np.empty((0, len(number)), dtype=np.int64)
+        drawn = rng.multinomial(n, number / n, size=some.stop - some.start - len(data))
+        yield some, np.ascontiguousarray(np.concatenate([data, drawn]).T, dtype=np.float64)
 
 
 def sums_of(

@@ -20,7 +20,6 @@ SIZES = (0.0, 2.0)
 """Smallest and largest |favi|."""
 
 _PRIOR = 1 / 6  # one pseudo-count in total over the six error cells; a uniform prior would dominate a few errors
-_CHUNK = 4_000_000  # draws in memory at once per array: 16 MB in float32, about eight such arrays
 
 
 class FaviPosterior(NamedTuple):
@@ -89,9 +88,9 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     distinct, where = np.unique(np.where(swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True)
     where = where.reshape(-1)  # NumPy 2.0 keeps a second axis
 
-    step = max(1, _CHUNK // draws)
-    chunks = [distinct[start : start + step] for start in range(0, len(distinct), step)]
-    drawn = [_posterior(chunk, confidence=confidence, draws=draws, rng=rng) for chunk in chunks]
+    # 16 MB per array of draws in single precision, about eight such arrays
+    parts = chunks(len(distinct), draws // 4)
+    drawn = [_posterior(distinct[part], confidence=confidence, draws=draws, rng=rng) for part in parts]
     low, high, flip = np.concatenate([np.empty((3, 0)), *drawn], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.

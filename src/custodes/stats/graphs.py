@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, require
+from custodes.stats.arrays import Bools, Floats
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -24,7 +24,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     >>> component.tolist(), between.tolist()
     ([0, 0, 0, 1], [[False, True], [False, False]])
     """
-    reach = _closure(adjacency)
+    reach = closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
     # each row is one component, in reverse order: by smallest member first, the order of components in a layer
     members = np.unique(mutual, axis=0)[::-1]
@@ -42,8 +42,7 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     Source: Aho, Garey and Ullman 1972.
     """
-    reach = _closure(adjacency)
-    require(not reach.diagonal().any(), "transitive reduction of a graph with a cycle")
+    reach = closure(adjacency)
     return adjacency & ~_product(adjacency, reach)
 
 
@@ -54,12 +53,11 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     [0, 1, 2]
     """
     layer = np.zeros(len(component_adjacency), dtype=np.intp)
-    while layer.max(initial=0) <= len(component_adjacency):
+    while True:
         below = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
         if (below == layer).all():
             return layer
         layer = below
-    raise ValueError("layers of a graph with a cycle")
 
 
 def clearest_cycles(edge: Floats) -> list[list[int]]:
@@ -133,16 +131,13 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     ranked = np.asarray(order, dtype=np.intp)
     matrix = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
     np.fill_diagonal(matrix, True)
-    near = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(matrix, axis=1, bitorder="little")]
-    open_, n = near.copy(), len(ranked)
+    open_ = matrix.copy()
     groups: list[list[int]] = []
-    for a in range(n):
-        while rest := open_[a] >> a:
+    for a in range(len(ranked)):
+        while (rest := np.flatnonzero(open_[a, a:]) + a).size:
             # a single node only if it shares no letter
-            filled = _filled(near, open_, a, a + _lowest(rest - 1 if rest & 1 and rest > 1 else rest))
-            groups.append([i for i in range(n) if filled >> i & 1])
-            for i in groups[-1]:
-                open_[i] &= ~filled
+            groups.append(_clique(matrix, open_, a, rest[1] if rest[0] == a and len(rest) > 1 else rest[0]))
+            open_[np.ix_(groups[-1], groups[-1])] = False
     groups.sort()
     words = [""] * len(different)
     for i, group in enumerate(groups):
@@ -152,31 +147,21 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     return words
 
 
-def _filled(near: list[int], open_: list[int], a: int, b: int) -> int:
-    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then others.
-
-    Sets of nodes are bit masks in integers, which are much faster than small arrays.
-    """
-    inside = 1 << a | 1 << b
+def _clique(near: Bools, open_: Bools, a: int, b: int) -> list[int]:
+    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then others."""
+    inside = [a, b]
     fits, brings = near[a] & near[b], open_[a] | open_[b]
     for new in (True, False):
-        at = 0
-        while may := (fits & ~inside & brings if new else fits & ~inside) >> at:
-            at += _lowest(may)
-            inside |= 1 << at
-            fits &= near[at]
-            brings |= open_[at]
-            at += 1
-    return inside
+        for node in np.flatnonzero(fits).tolist():
+            if fits[node] and node not in inside and (brings[node] or not new):
+                inside.append(node)
+                fits = fits & near[node]
+                brings = brings | open_[node]
+    return sorted(set(inside))
 
 
-def _lowest(bits: int) -> int:
-    """Position of the lowest set bit."""
-    return (bits & -bits).bit_length() - 1
-
-
-def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """reach[a, b]: whether a path of at least one edge leads from a to b, by repeated squaring."""
+def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """reach[..., a, b]: whether a path of at least one edge leads from a to b, by repeated squaring."""
     reach = adjacency
     while True:
         longer = reach | _product(reach, reach)

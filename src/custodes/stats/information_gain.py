@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, chunks
+from custodes.stats.arrays import Floats, bisected, chunks
 
 MOST = 20.0
 """Maximum forecast gain of information, as a multiple of the present information."""
@@ -63,12 +63,12 @@ def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: 
         reached = _power(gains[1:, np.newaxis], z[some], shrunk[some], likely[some], critical) >= 0.5
         within = some.start + np.flatnonzero(reached.any(axis=0))
         step = reached.argmax(axis=0)[within - some.start]
-        low, high = gains[step], gains[step + 1]
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            enough = _power(middle, z[within], shrunk[within], likely[within], critical) >= 0.5
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        first[within] = high
+        first[within] = bisected(
+            lambda gain: _power(gain, z[within], shrunk[within], likely[within], critical) < 0.5,  # noqa: B023
+            gains[step],
+            gains[step + 1],
+            steps=_BISECTIONS,
+        )
     return first
 
 

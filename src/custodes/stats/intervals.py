@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, bisected
 from custodes.stats.normal_pairs import NormalMaximum
 
 Bounds = tuple[float, float]
@@ -27,7 +27,6 @@ _ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
 _NONE = 1e-15  # smaller variances of a proportion count as 0
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
 _FARTHEST = 9.0  # maximum distance, in standard errors, in the search for a p-value
-_STEPS = 40
 
 
 def student_quantile(confidence: float, n_units: float) -> float:
@@ -72,20 +71,10 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
     """
     if not len(draws):
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
-    ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)  # NaN comes last
-    defined = np.sum(~np.isnan(ordered), axis=0)
-    enough = defined >= _ENOUGH * len(ordered)
-    last = np.maximum(defined - 1, 0)
-
-    def quantile(share: float) -> NDArray[np.float64]:
-        position = share * last
-        below = np.floor(position).astype(np.intp)
-        lower = np.take_along_axis(ordered, below[np.newaxis], axis=0)[0]
-        upper = np.take_along_axis(ordered, np.minimum(below + 1, last)[np.newaxis], axis=0)[0]
-        return np.where(enough, lower + (position - below) * (upper - lower), np.nan)
-
+    enough = (~np.isnan(draws)).mean(axis=0) >= _ENOUGH
     tail = (1 - confidence) / 2
-    return quantile(tail), quantile(1 - tail)
+    low, high = np.nanquantile(np.where(enough, draws, 0.0), [tail, 1 - tail], axis=0)
+    return np.where(enough, low, np.nan), np.where(enough, high, np.nan)
 
 
 def student_interval(
@@ -210,11 +199,13 @@ class ResampledEstimate:
         interval extends by 1 - ((1 - level) / 2)^(1 / G), the proportion of clusters that could differ without being in
         the sample, times `width`.
         """
+        from scipy.special import ndtr
+
         tail = (1 - level) / 2
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
-            if _normal_tail(level, self.n_units) * (len(self.population) + 1) < 1:
+            if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
             ends = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
@@ -236,11 +227,7 @@ class ResampledEstimate:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
             return at < low or at > high  # False for NaN
 
-        near, far = 0.0, _FARTHEST
-        for _ in range(_STEPS):
-            middle = (near + far) / 2
-            near, far = (middle, far) if leaves_out(middle) else (near, middle)
-        return near
+        return float(bisected(leaves_out, 0.0, _FARTHEST))
 
 
 def cluster_intervals(
@@ -316,13 +303,6 @@ def simultaneous_intervals(
         if maximum is not None:
             p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
     return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
-
-
-def _normal_tail(level: float, n_units: int) -> float:
-    """Probability of draws beyond one bound of an expanded interval."""
-    from scipy.special import ndtr
-
-    return float(ndtr(-student_quantile(level, n_units)))
 
 
 def _correlation(resampled: Sequence[Floats]) -> Floats:

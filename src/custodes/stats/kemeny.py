@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import require
 from custodes.stats.graphs import condensation
 
 _EXACT_LIMIT = 16  # systems in one majority cycle: 2**16 subsets times 16 systems in 8 MB
@@ -38,7 +37,6 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     Source: Kemeny 1959; Truchon 1998 (extended Condorcet criterion); Held and Karp 1962 (programming over subsets).
     """
     votes = np.array(preference, dtype=np.float64)
-    require(np.isfinite(votes).all(), "votes must be finite")
     np.fill_diagonal(votes, 0.0)
     # The cost of any order is at least the smaller side of each pair. Between components, an order along the majority
     # graph has exactly that cost, so only the orders within components remain.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, bisected, chunks
 from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
 
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
@@ -16,7 +16,6 @@ _WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # maximum of pairs x directions, 
 _GROWTH = 4  # growth of the number of directions per stage
 _MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
 _BATCH = 250  # directions at a time
-_BISECTIONS = 50
 _SAME = 1e-9  # smaller differences of log odds are rounding errors
 _NO_VARIANCE = 1e-9  # smaller relative variances are rounding errors: systems with the same outcomes on every item
 _TINY = np.finfo(np.float64).tiny
@@ -113,11 +112,8 @@ class _Directions:
             moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
             def statistics(part: Ints, moved: Floats = moved) -> Floats:
-                draws = moved[self._first[part]]
-                draws -= moved[self._second[part]]
-                np.abs(draws, out=draws)
-                draws /= self._spread[part, np.newaxis]
-                return draws
+                differences = moved[self._first[part]] - moved[self._second[part]]
+                return np.asarray(np.abs(differences) / self._spread[part, np.newaxis])
 
             yield size, statistics
 
@@ -166,11 +162,7 @@ class NormalMaximum:
         """Quantile of the largest |z|, exceeded with probability alpha; at most that of Bonferroni."""
         from scipy.special import ndtri
 
-        low, high = 0.0, -float(ndtri(alpha / 2 / self._k))
-        for _ in range(_BISECTIONS):  # scipy.optimize takes longer to import
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.tail(middle) > alpha else (low, middle)
-        return high
+        return float(bisected(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
 
 
 def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, chunks, require
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.ratios import mean_of_defined, ratio
 
 _CONSTANT = 1e-12  # deviations below this proportion of the values are rounding errors
@@ -30,7 +30,6 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
     """
     _, n_raters, n = points.shape
-    require(np.isfinite(points).all(), "components of points with missing values")
     weights = np.ones((1, n)) if column_weights is None else column_weights
     shares = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n)))
     for part in chunks(len(shares), n_raters * n):
@@ -50,7 +49,6 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
 
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
     """
-    require(np.isfinite(points).all(), "coordinates of points with missing values")
     left, length, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     n_found = min(k, int(np.sum(length > _CONSTANT * np.linalg.norm(points))))
     scores = np.zeros((len(points), k))
@@ -66,7 +64,6 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
 
     Source: the glass ceiling paper, appendix B.1 (share .8).
     """
-    require(0 < share <= 1, f"share={share}: must lie above 0 and be at most 1")
     short = np.cumsum(explained, axis=-1) < share - _SLACK
     undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
     return np.where(undefined, np.nan, 1.0 + short.sum(axis=-1))

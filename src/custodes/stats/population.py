@@ -45,10 +45,6 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     for k, rated in enumerate(patterns):
         of_pattern = np.flatnonzero(pattern.reshape(-1) == k)
         for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
-            place = some if len(patterns) == 1 else of_pattern[some]
-            if rated.all():  # no copy if all metrics have the same systems
-                drawn[0][:, place], drawn[1][:, place] = _draws_of_pattern(human[:, place], metrics[:, place], n_units)
-                continue
             cells = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
             values = _draws_of_pattern(human[cells], metrics[cells], n_units)
             for side in range(2):
@@ -60,13 +56,12 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     """Draws for metrics with the same missing systems, which are left out: (1 + B, metrics, systems) -> (B, metrics,
     systems)."""
     defined = np.isfinite(human) & np.isfinite(metrics)
-    complete, n_systems, lacking = bool(defined.all()), human.shape[2], ~defined[1:]
+    n_systems, lacking = human.shape[2], ~defined[1:]
     count = np.maximum(defined.sum(axis=2, keepdims=True), 1)
     units, sides = [], []
     for scores in (human, metrics):
-        scores = scores if complete else np.where(defined, scores, 0.0)
-        scores = scores - scores.sum(axis=2, keepdims=True) / count
-        scores = scores if complete else np.where(defined, scores, 0.0)
+        total = np.where(defined, scores, 0.0).sum(axis=2, keepdims=True)
+        scores = np.where(defined, scores - total / count, 0.0)
         # avoids overflow of squares
         units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
         sides.append(scores / units[-1])
@@ -91,14 +86,11 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     white = np.linalg.inv(root)
     factors = _shrinkage(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
     of_point, of_error = (_back_transformed(white, entries, root) for entries in factors)
-    draws, part = [], np.empty_like(errors[0])
+    draws = []
     for side in range(2):
-        scale = units[side][:, 0]
-        values = errors[0] * (of_error[0][side] * scale)[..., np.newaxis]
-        values += np.multiply(errors[1], (of_error[1][side] * scale)[..., np.newaxis], out=part)
-        for i in range(2):
-            values += np.multiply(points[i], (of_point[i][side] * scale)[..., np.newaxis], out=part)
-        draws.append(values if complete else np.where(lacking, np.nan, values))
+        parts = [(errors[i], of_error[i][side]) for i in range(2)] + [(points[i], of_point[i][side]) for i in range(2)]
+        values = sum(part * (factor * units[side][:, 0])[..., np.newaxis] for part, factor in parts)
+        draws.append(np.where(lacking, np.nan, values))
     return draws[0], draws[1]
 
 

@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.ranks import mid_ranks, ordinal_ranks
 from custodes.stats.ratios import ratio
@@ -52,7 +51,7 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     >>> result["strict"].item(), round(result["half"].item(), 3)
     (0.0, 0.167)
     """
-    distances = {rule: np.empty((len(first), values.shape[1])) for rule in _checked(rules)}
+    distances = {rule: np.empty((len(first), values.shape[1])) for rule in rules}
     for same_table in filter(
         None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))
     ):
@@ -77,20 +76,12 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
     """
     distances = np.empty((len(first), values.shape[1]))
     slopes = np.zeros((len(first), values.shape[2]))
-    _checked((rule,))
     for pairs, units, counts in _chunks(values, first, second, broken=rule == "ordinal"):
         distance, coefficients = _combined(counts, rule=rule)
         distances[pairs, units] = distance.T
         for place, coefficient in coefficients.items():
             slopes[pairs] += np.einsum("unp,up->pn", counts[place], coefficient)
     return distances, ratio(slopes, np.sum(~np.isnan(distances), axis=1, keepdims=True))
-
-
-def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
-    for rule in rules:
-        if rule not in RULES:
-            raise OptionError(f"rank distance: rule={rule!r} is unknown; allowed: {', '.join(RULES)}")
-    return rules
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
@@ -138,7 +129,8 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
 
 def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Counts by comparing every thing with every other: products of signs, in blocks of things."""
-    raters, (left, right) = _relabelled(first, second)
+    raters, position = np.unique(np.concatenate([first, second]), return_inverse=True)
+    left, right = np.split(position, 2)  # the pairs as positions among the raters that occur
     ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape
     rated = ~np.isnan(ranks)
@@ -147,7 +139,8 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     masks = patterns.reshape(len(patterns), n_units, n).swapaxes(0, 1).astype(np.float32)
     twice = (2 * ranks).astype(np.float32)
     counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
-    counts[_ALL] = _joint_pairs(rated, left, right)
+    both = (rated[:, left] & rated[:, right]).swapaxes(1, 2)
+    counts[_ALL] = both * (both.sum(axis=1, keepdims=True) - 1)
     for part in chunks(n, n_units * n_raters * max(n, n_raters)):
         signs = _signs(twice[:, :, part].swapaxes(1, 2), twice)
         counts[_CONCORDANCE, :, part] = _gathered(signs, left, right)
@@ -158,18 +151,6 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
         counts[_UNTIED_X, :, part] = untied[:, :, left, pattern.ravel()[right]]
         counts[_UNTIED_Y, :, part] = untied[:, :, right, pattern.ravel()[left]]
     return counts
-
-
-def _relabelled(first: Ints, second: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
-    """The raters that occur, and the pairs as positions among them."""
-    raters, position = np.unique(np.concatenate([first, second]), return_inverse=True)
-    return raters, (position[: len(first)], position[len(first) :])
-
-
-def _joint_pairs(rated: Bools, left: Ints, right: Ints) -> NDArray[np.float32]:
-    """Number of other things that each thing is paired with: rated (units, raters, n) -> (units, n, P)."""
-    both = (rated[:, left] & rated[:, right]).swapaxes(1, 2)
-    return np.asarray(both * (both.sum(axis=1, keepdims=True) - 1).astype(np.float32))
 
 
 def _signs(some: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -15,9 +15,6 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
-FEW = 32
-"""Length of rankings up to which comparing all pairs is faster than sorting."""
-
 _ENOUGH = 2  # a ranking of fewer things carries no information
 
 
@@ -44,19 +41,27 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    if values.shape[-1] > FEW:
-        order = np.argsort(values, axis=-1, kind="stable")  # NaN last
-        first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
-        return _restored(values, order, (first + end + 1) / 2)
-    rows = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # whole rows are compared
-    wins = np.zeros(rows.shape, dtype=np.int16)  # number of lower values minus number of higher values
-    for thing, row in enumerate(rows):
-        signs = compared(row, rows[thing + 1 :])
-        wins[thing] += signs.sum(axis=0, dtype=np.int16)
-        wins[thing + 1 :] -= signs
-    rated = ~np.isnan(rows)
-    ranks = np.where(rated, (rated.sum(axis=0) + 1 + wins) / 2, np.nan)
-    return np.ascontiguousarray(np.moveaxis(ranks, 0, -1))
+    order = np.argsort(values, axis=-1, kind="stable")  # NaN last
+    first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
+    return _restored(values, order, (first + end + 1) / 2)
+
+
+def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
+    """Mid-ranks (n,) of values (n,) without NaN within each group, `groups` (n,) from 0.
+
+    >>> ranks_within(np.array([5.0, 7.0, 5.0, 1.0]), np.array([0, 0, 0, 1])).tolist()
+    [1.5, 3.0, 1.5, 1.0]
+
+    Source: Kendall 1945.
+    """
+    order = np.lexsort((values, groups))
+    number = np.bincount(groups)
+    place = np.arange(1, len(values) + 1) - (np.cumsum(number) - number)[groups[order]]
+    changes = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+    tied = np.cumsum(np.append(False, changes)[: len(values)])
+    ranks = np.empty(len(values))
+    ranks[order] = (np.bincount(tied, place) / np.bincount(tied))[tied]
+    return ranks
 
 
 def ordinal_ranks(values: NDArray[Any]) -> Floats:

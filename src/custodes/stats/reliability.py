@@ -24,8 +24,7 @@ _SAME = 1e-12  # relative rounding error
 
 def of_two(table: NDArray[Any]) -> Floats:
     """Coincidence matrices of two codings of the same things: counts (..., k, k) of one by the other -> (..., k, k)."""
-    counts = np.asarray(table, dtype=np.float64)
-    return counts + np.swapaxes(counts, -1, -2)
+    return np.asarray(table + np.swapaxes(table, -1, -2), dtype=np.float64)
 
 
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.ratios import ratio
 
@@ -17,7 +17,6 @@ PERMUTATIONS = 3000
 _FEWEST_PERMUTATIONS = 500
 _WORK = 1_500_000_000
 """Maximum number of added values; with large data there are fewer permutations."""
-_BLOCK = 4_000_000
 _SAME = 1e-9
 
 
@@ -118,9 +117,7 @@ def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Float
     rng = np.random.default_rng(STREAM)
     result = np.empty((n, *tested.shape))
     rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as a whole
-    step = max(1, _BLOCK // max(1, sums.size))
-    for first in range(0, n, step):
-        here = slice(first, min(n, first + step))
+    for here in chunks(n, sums.size // 4):
         moved = rng.permuted(np.tile(np.arange(parts), (here.stop - here.start, 1)), axis=1)
         added = np.add.reduceat(rows[moved], starts, axis=1)  # (block, slices, 6, ratios)
         _, _, _, difference, error = _differences(np.moveaxis(added, (0, 1, 2, 3), (1, 3, 0, 2)), whole)

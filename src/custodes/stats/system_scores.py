@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
+from custodes.stats.graphs import closure
 from custodes.stats.ratios import ratio
 
 _GRID = 40  # bits of a score after rounding
@@ -47,11 +48,7 @@ def blocks_of(joined: Bools) -> NDArray[np.int64]:
     >>> blocks_of(np.array([[False, True, False], [True, False, False], [False, False, False]])).tolist()
     [0, 0, 2]
     """
-    n = joined.shape[-1]
-    reached = joined | np.eye(n, dtype=bool)
-    for _ in range(max(1, n - 1).bit_length()):
-        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
-    return np.asarray(reached.argmax(axis=-1))
+    return np.asarray(closure(joined | np.eye(joined.shape[-1], dtype=bool)).argmax(axis=-1))
 
 
 def weighted_item_mean(

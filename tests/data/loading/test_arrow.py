@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import polars as pl
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from custodes.data.loading import arrow, compression, load_table
@@ -113,11 +111,3 @@ def test_a_few_bytes_that_are_many_rows_are_refused(monkeypatch: pytest.MonkeyPa
         InputError, match=r"^s\.parquet: 100000 rows do not fit into memory; count pairs first, with count_pairs$"
     ):
         arrow.from_parquet(data, "s.parquet")
-
-
-def test_columns_that_are_not_read_are_named() -> None:
-    made = io.BytesIO()
-    pairs = pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
-    pyarrow.parquet.write_table(pyarrow.table({"item": ["1"], "told": pairs}), made)
-    with pytest.raises(InputError, match=r"^s\.parquet: column 'told' holds map<string, int64.*, which cannot be read"):
-        arrow.from_parquet(made.getvalue(), "s.parquet")

@@ -13,7 +13,7 @@ import pytest
 from xlsxwriter import Workbook
 
 import custodes.memory
-from custodes.data.loading import arrow, load_table, size, source, spreadsheet
+from custodes.data.loading import arrow, load_table, size, source
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
@@ -77,8 +77,6 @@ def workbook(path: Path, change: tuple[bytes, bytes], text: str = "x", rows: int
     [
         (b'<c r="C1"', b'<c r="XFD1048576"'),
         (b'<c r="C1"', b"<c r = 'xfd1048576'"),
-        (b"</sheetData>", b"<row><c><v>1</v></c></row>" * 70_000 + b'<row><c r="XFD1"><v>1</v></c></row></sheetData>'),
-        (b"</row></sheetData>", b"<c><v>1</v></c>" * 70_000 + b'</row><row r="1048576"><c/></row></sheetData>'),
     ],
 )
 def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
@@ -91,23 +89,6 @@ def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes
 
 def test_cells_without_places_are_read(tmp_path: Path) -> None:
     assert load_table(workbook(tmp_path / "s.xlsx", (b'<c r="C1" ', b"<c "))).frame.shape == (1, 3)
-
-
-@pytest.mark.parametrize("change", [(b"", b""), (b't="s"', b"t = 's' "), (b"<v>", b"<!-- --><v>")])
-def test_a_text_that_cells_share_counts_in_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[bytes, bytes]
-) -> None:
-    path = workbook(tmp_path / "s.xlsx", change, "x" * 1000, rows=200)
-    assert load_table(path).frame.height == 199
-    monkeypatch.setattr(spreadsheet, "LARGEST", 500_000)
-    with pytest.raises(
-        InputError,
-        match=(
-            r"^s\.xlsx: its cells hold more text than fits in memory; delete cells far from the "
-            "table, or save the table alone as CSV"
-        ),
-    ):
-        load_table(path)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "plain", "arrow"])

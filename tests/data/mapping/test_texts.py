@@ -159,9 +159,6 @@ PROPOSED = {
     "columns of any name": per_item(
         lambda item: {"nr": item, "prompt": prompt_of(item), **{system: text_of(item, system) for system in SYSTEMS}}
     ),
-    "names that say nothing": long(
-        lambda item, system: {"kysymys": prompt_of(item), "malli": system, "vastaus": text_of(item, system)}
-    ),
     "labels beside texts": long(
         lambda item, system: {
             "id": item,

@@ -194,7 +194,7 @@ PROPOSED: dict[str, Expected] = {
                 for item in range(ITEMS)
             ]
         ),
-        *(("models_human",), ("models_bleu",), (), ITEMS),
+        *(("human",), ("bleu",), (), ITEMS),
     ),
     "metrics in a list": (
         pl.DataFrame(

@@ -176,6 +176,9 @@ def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
         InputError, match=r"^other: the layout of this folder is unknown \(.*\); name one of its parts: a\.csv$"
     ):
         read(folder(tmp_path / "other", {"a.csv": "x"}))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="^empty: the folder is empty"):
+        read(tmp_path / "empty")
     with pytest.raises(
         InputError, match=r"^data\.tar\.gz: no mt-metrics-eval data, as TESTSET/sources/LP\.txt is missing"
     ):

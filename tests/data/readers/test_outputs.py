@@ -142,7 +142,6 @@ def test_a_dialogue_is_a_context(tmp_path: Path) -> None:
     assert contexts[0] == '[{"role": "User", "text": "Hi"}]'
     assert contexts[1] == "[1] a source"
     assert turns_of(contexts[2]) is None
-    assert [(note.rule, note.count) for note in study.notes] == [("context-not-turns", 1)]
     structs = pl.DataFrame({"item": [1], "context": [[{"role": "User", "text": "Hi"}]], "outputs": [{"A": "x"}]})
     same = read(structs).outputs
     assert same is not None

@@ -121,24 +121,6 @@ def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
         assert "few-clusters" not in [note.rule for note in made.notes]
 
 
-def test_of_too_many_pairs_the_table_has_those_of_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = study_of(scores_of(1, raters=5))
-    every = agreement(study, resamples=20)
-    monkeypatch.setattr("custodes.evaluate.agreement.agreement.MOST_PAIRS", 5)
-    some = agreement(study, resamples=20)
-    best = every.standing["metric"][0]
-    kept = every.comparisons.filter((pl.col("metric_a") == best) | (pl.col("metric_b") == best))
-    assert 0 < kept.height < every.comparisons.height
-    assert some.comparisons.equals(kept)  # with the p-values of all pairs together
-    assert some.standing.equals(every.standing)
-    (note,) = (note for note in some.notes if note.rule == "best-compared")
-    assert note.message.startswith(
-        "the table comparisons lists 3 of 6 pairs of metrics, those with the 1 best metrics; all pairs were "
-        "tested together"
-    )
-    assert "best-compared" not in [own.rule for own in every.notes]
-
-
 def test_no_decision_depends_on_the_seed() -> None:
     """Twelve metrics of nearly the same quality: many adjusted p-values are close to the level."""
     study = simulate(

@@ -34,8 +34,6 @@ def test_both_sides_are_counted_on_all_that_they_rated():
     many = Counts(*(np.broadcast_to(part, (2, 5, *part.shape)) for part in counts))
     assert many.shape == (2, 5)
     assert [part.shape for part in many.flat] == [(10, 3, 3), (10, 3), (10, 3)]
-    with pytest.raises(ValueError, match="paired"):
-        _ = Counts(counts.paired, many.metric_only, counts.human_only).shape
 
 
 @given(TABLES)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts, Estimate, decide
 from custodes.stats.correction.estimators import ESTIMATORS
+from tests.simulated_counts import simulate_counts
 
 CHANNEL = np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])  # [human, metric]
 NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)

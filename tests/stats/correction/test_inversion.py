@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.inversion import inverted
+from tests.simulated_counts import simulate_counts
 
 NOTHING = np.zeros(3, dtype=np.int64)
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]])  # [human, metric]

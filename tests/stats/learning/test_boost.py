@@ -9,7 +9,7 @@ import pytest
 import xgboost
 
 from custodes.errors import MissingExtraError
-from custodes.stats.learning.boost import LARGEST, SETTINGS, Split, Trees, boosted
+from custodes.stats.learning.boost import SETTINGS, Split, Trees, boosted
 
 
 def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -138,39 +138,6 @@ def test_trees_by_hand() -> None:
     assert BY_HAND.predict(x).tolist() == by_definition
     assert BY_HAND.renumbered({0: 3, 1: 0}).predict(x[:, [1, 1, 1, 0]]).tolist() == by_definition
     assert msgspec.json.decode(msgspec.json.encode(BY_HAND), type=Trees) == BY_HAND
-    assert BY_HAND.fault(2) == ""
-
-
-def chain_of(depth: int) -> Trees:
-    """A tree whose right children split again."""
-    node: Split | float = 0.0
-    for _ in range(depth):
-        node = Split(0, 0.0, False, 0.0, node)
-    return Trees(0.0, (node,))
-
-
-@pytest.mark.parametrize(
-    ("trees", "reason"),
-    [
-        (chain_of(65), "deeper than 64"),
-        (chain_of(300), "deeper than 64"),
-        (Trees(0.0, (0.0, Split(0, 1.0, False, 0.0, Split(2, 1.0, False, 0.0, 0.0)))), "column 2 of 2"),
-        (Trees(LARGEST, (1e33,)), "beyond single precision"),
-        (Trees(0.0, (LARGEST, -LARGEST)), "beyond single precision"),
-        (Trees(0.0, (Split(0, 1e39, False, 0.0, 0.0),)), "beyond single precision"),
-        (Trees(0.0, (Split(0, 1.0, False, float("inf"), 0.0),)), "beyond single precision"),
-        (Trees(float("nan"), (0.0,)), "beyond single precision"),
-    ],
-)
-def test_trees_that_could_not_predict_are_refused_with_the_reason(trees: Trees, reason: str) -> None:
-    assert reason in trees.fault(2)
-
-
-def test_what_is_just_within_the_limits_is_not_refused() -> None:
-    assert chain_of(64).fault(1) == ""
-    limit = Trees(0.0, (Split(0, -LARGEST, False, LARGEST, 0.0),))
-    assert limit.fault(1) == ""
-    assert np.isfinite(limit.predict(np.array([[-np.inf], [np.nan], [1e300]]))).all()
 
 
 def test_scores_beyond_single_precision_are_as_large_as_it_gets() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,11 +49,6 @@ def test_one_seed_gives_one_deal() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_too_few_groups() -> None:
-    with pytest.raises(ValueError):
-        grouped_folds(np.array([0, 0, 1, 1]), n_folds=3, rng=np.random.default_rng(0))
-
-
 @given(seed=SEEDS, n=st.integers(1, 50), n_folds=st.integers(1, 8))
 def test_plain_folds_are_equal_in_size(seed: int, n: int, n_folds: int) -> None:
     n = max(n, n_folds)
@@ -75,5 +69,3 @@ def test_splits_leave_out_what_is_not_used() -> None:
     (train, held), (other_train, other_held) = splits(fold)
     assert train.tolist() == other_held.tolist() == [True, False, False, True]
     assert held.tolist() == other_train.tolist() == [False, False, True, False]
-    with pytest.raises(ValueError):
-        splits(np.array([0, 0, -1]))

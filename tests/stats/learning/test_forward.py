@@ -130,11 +130,6 @@ def test_nothing_to_choose_from() -> None:
     assert forward_path(y[:, np.newaxis], y, fold, given=NONE, steps=0)[0].tolist() == []
 
 
-def test_one_fold_has_nothing_to_train_on() -> None:
-    with pytest.raises(ValueError):
-        toggled_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), included=NONE)
-
-
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
 def test_with_costs_the_path_takes_the_greatest_fall_per_cost(seed: int) -> None:

@@ -120,11 +120,6 @@ def test_no_row_is_predicted_by_a_model_that_saw_its_fold() -> None:
     assert len(seen) == len(set(fold) - {-1})
 
 
-def test_one_fold_has_nothing_to_train_on() -> None:
-    with pytest.raises(ValueError):
-        cross_predicted(np.ones((2, 1)), np.ones(2), np.zeros(2, dtype=int), groups=np.arange(2), fit=lambda *_: len)
-
-
 def defined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     keep = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[keep], y[keep]

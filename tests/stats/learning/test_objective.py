@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.errors import OptionError
 from custodes.stats.learning.objective import OBJECTIVES, Objective, objective
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -114,8 +113,3 @@ def test_very_many_predictions_equal_few(kind: Objective) -> None:
     agreement = objective(kind, target, items=items)
     values = agreement(predictions)  # several chunks
     np.testing.assert_array_equal(values[::500], agreement(predictions[::500]))
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(OptionError, match="kind='tau' is unknown; allowed: kendall, spearman, pearson, accuracy"):
-        objective("tau", np.arange(3.0), items=np.zeros(3, dtype=int))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import custodes as cu
 from custodes.data.panel import Panel
 from custodes.stats.learning import pairwise
 from custodes.stats.learning.folds import grouped_folds, splits
+from custodes.stats.learning.objective import ordered_pairs
 from custodes.stats.learning.pairwise import pairwise_logistic
 
 seeds = st.integers(0, 2**32 - 1)
@@ -219,7 +220,7 @@ def test_separable_data_have_a_finite_answer(size: float) -> None:
 def test_newton_halves_a_step_that_overshoots(reuse: float, error: float) -> None:
     """From far off, where the curvature has vanished, a whole step would land a thousand times further off."""
     z = np.array([[1.0], [-1.0]] * 3)
-    pairs = pairwise._preferred(z, np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2))
+    pairs = pairwise._Pairs(z, *ordered_pairs(np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2)))
     far = pairwise._fitted(pairs, 1e-9, np.array([25.0]), reuse=reuse)
     np.testing.assert_allclose(far, [np.log(2) / 2], rtol=error)  # two of three wins: exp(2w) = 2
 

@@ -16,7 +16,6 @@ from custodes.stats.stopping.pilot import (
     _TAIL,
     _WIDE,
     Pilot,
-    _Design,
     _drawn,
     _Mode,
     continued,
@@ -131,11 +130,10 @@ def test_shared_items_are_counted_pair_by_pair(cells: set[tuple[int, int]]) -> N
 
 
 def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:
-    design = _Design(columns=np.array([[0, 1], [1, 2]]), values=np.array([1.0, -1.0]), n_columns=3)
     precision = np.array([[2.0, 0.5, 0.0], [0.5, 3.0, 0.2], [0.0, 0.2, 4.0]])
     mode = _Mode(np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), precision, np.array([5.0, 8.0]), np.zeros(2), 0.0)
-    draws = _drawn(mode, design, 200_000, np.random.default_rng(0))
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    draws = _drawn(mode, matrix, 200_000, np.random.default_rng(0))
     np.testing.assert_allclose(draws.mean(axis=0), matrix @ mode.column + mode.row, atol=0.01)
     covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / mode.row_precision)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)

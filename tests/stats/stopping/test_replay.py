@@ -118,7 +118,7 @@ def test_the_metrics_answers_beyond_the_annotations_count() -> None:
             [[((human[0, k, :6] == h) & (metric[0, k, :6] == m)).sum() for m in (1, 0, -1)] for h in (1, 0, -1)]
         )
         more = counts_of(metric[0, k, 6:])
-        shares.append(poststratified_moments(Counts(paired, more, np.zeros(3))).mean[:3])
+        shares.append(poststratified_moments(Counts(paired, more, np.zeros(3)))[0][:3])
     for truth in np.random.default_rng(4).dirichlet([2, 2, 2], (5, 3)):
         end = replay(made(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
         kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])

@@ -51,7 +51,10 @@ class Formula:
         """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The result of a row is bitwise independent of other
         rows."""
         scaled = narrowed(x, self.low, self.high)
-        line = weighted_sum(np.where(np.isfinite(scaled), scaled, self.fill), self.weights) + self.intercept
+        used = np.flatnonzero(self.weights)
+        terms = np.where(np.isfinite(scaled), scaled, self.fill)[:, used] * self.weights[used]
+        # The order of summation depends on the memory layout, which is therefore fixed.
+        line = np.ascontiguousarray(terms).sum(axis=1) + self.intercept
         if self.trees is None:
             return line
         return np.asarray(line + self.share * self.trees.predict(scaled))
@@ -62,13 +65,6 @@ def shifted(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Fl
     if kinds is None:
         return predicted
     return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
-
-
-def weighted_sum(x: Floats, weights: Floats) -> Floats:
-    """Sum of x (rows, metrics) times weights (metrics,), independent of the other rows."""
-    used = np.flatnonzero(weights)
-    # The order of summation depends on the memory layout, which is therefore fixed.
-    return np.asarray(np.ascontiguousarray(x[:, used] * weights[used]).sum(axis=1))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,9 +26,6 @@ ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
 """Minimum assumed size of a cell in bytes, even if many equal rows take less in the file."""
-
-FEWEST_ROWS, MOST_ROWS = 256, 65_536
-"""Rows of Parquet to read at once."""
 
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """Trial read of Parquet in another process, which may crash."""
@@ -51,17 +48,20 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
     with _one_error(damaged, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
-        sizes = [file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups)]
-        _check_size(sum(sizes), len(data), name)
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        _check_size(sum(group.total_byte_size for group in groups), len(data), name)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count pairs first, with count_pairs"
             )
-        rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max([1, *sizes])))
-        batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
-        # In batches, so that the table is not in memory twice, in PyArrow and in Polars.
-        frames = [_from_arrow(pyarrow.Table.from_batches([batch]), name) for batch in batches]
-        return pl.concat(frames or [_from_arrow(file.schema_arrow.empty_table(), name)], rechunk=True)
+        held, size = [], 0
+        for batch in file.iter_batches(use_threads=False):
+            held.append(batch)
+            size += batch.nbytes
+            if size > LARGEST:
+                raise _too_large(name)
+        schema = held[0].schema if held else file.schema_arrow
+        return _from_arrow(pyarrow.Table.from_batches(held, schema), name)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
@@ -73,17 +73,10 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
     with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again"), name):
         source = pyarrow.BufferReader(data)
-        if data.startswith(ARROW_FILE):
-            reader = pyarrow.ipc.open_file(source)
-            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-        else:
-            reader = batches = pyarrow.ipc.open_stream(source)
-        held, size = [], 0
-        for batch in _within_limit(batches, name):
-            held.append(batch)
-            size += batch.nbytes
-            _check_size(size, len(data), name)
-        return _from_arrow(pyarrow.Table.from_batches(held, reader.schema), name)
+        opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
+        table = opened(source).read_all()
+        _check_size(table.nbytes, len(data), name)
+        return _from_arrow(table, name)
 
 
 @contextmanager
@@ -101,21 +94,6 @@ def _one_error(damaged: InputError, name: str) -> Iterator[None]:
         raise damaged from None
 
 
-def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
-    """Batches of rows until their decoded cells exceed the limit: many cells may share one text."""
-    from pyarrow import types
-
-    size = 0
-    for batch in batches:
-        batch.validate()
-        size += sum(
-            _decoded_size(column) if types.is_dictionary(column.type) else column.nbytes for column in batch.columns
-        )
-        if size > LARGEST:
-            raise _too_large(name)
-        yield batch
-
-
 def _decoded_size(column: Any) -> int:
     """Size in bytes of decoded dictionary-encoded labels."""
     from pyarrow import compute, types
@@ -123,7 +101,8 @@ def _decoded_size(column: Any) -> int:
     kind = column.type.value_type
     if not (types.is_string(kind) or types.is_large_string(kind)):
         return len(column) * CELL
-    return compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+    chunks = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(chunk).as_py() or 0 for chunk in chunks)
 
 
 def _too_large(name: str) -> InputError:
@@ -135,62 +114,15 @@ def _too_large(name: str) -> InputError:
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     """A validated Polars frame: damaged offsets, text and names would crash Polars."""
-    import pyarrow
+    from pyarrow import types
 
     table.validate(full=True)
-    names = named_columns(table.schema.names, where=name)
-    columns = []
-    for label, column in zip(names, table.columns, strict=True):
-        try:
-            columns.append(_plain_column(column))
-        except NotImplementedError:
-            raise InputError(
-                f"{name}: column {label!r} holds {column.type}, which cannot be read; leave it out"
-            ) from None
-    return pl.DataFrame(pl.from_arrow(pyarrow.table(columns, names=names))).rechunk()
-
-
-def _plain_column(column: Any) -> Any:
-    """A column without dictionaries and without views into other buffers, with valid text."""
-    import pyarrow
-
-    plain = _plain_type(column.type)
-    if pyarrow.types.is_dictionary(column.type):
-        labels = [chunk.dictionary.cast(plain) for chunk in column.chunks]
-        for dictionary in labels:
-            dictionary.validate(full=True)
-        arrays = zip(column.chunks, labels, strict=True)
-        chunks = [
-            pyarrow.DictionaryArray.from_arrays(chunk.indices, names).dictionary_decode() for chunk, names in arrays
-        ]
-        return pyarrow.chunked_array(chunks, type=plain)
-    if plain != column.type:
-        column = column.cast(plain)
-        column.validate(full=True)
-    return pyarrow.chunked_array(column.chunks, type=plain)
-
-
-def _plain_type(kind: Any) -> Any:
-    """A type with offsets instead of views, and without metadata."""
-    import pyarrow
-
-    types = pyarrow.types
-    if types.is_string_view(kind):
-        return pyarrow.large_string()
-    if types.is_binary_view(kind):
-        return pyarrow.large_binary()
-    if types.is_struct(kind):
-        fields = [kind.field(number) for number in range(kind.num_fields)]
-        return pyarrow.struct([pyarrow.field(part.name, _plain_type(part.type)) for part in fields])
-    if types.is_list(kind):
-        return pyarrow.list_(_plain_type(kind.value_type))
-    if types.is_large_list(kind):
-        return pyarrow.large_list(_plain_type(kind.value_type))
-    if types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
-    if types.is_nested(kind) and not types.is_fixed_size_list(kind):
-        raise NotImplementedError
-    return kind
+    sizes = (_decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in table.columns)
+    if sum(sizes) > LARGEST:
+        raise _too_large(name)
+    table = table.rename_columns(named_columns(table.schema.names, where=name))
+    labels = pl.col(pl.Categorical, pl.Enum)
+    return pl.DataFrame(pl.from_arrow(table)).with_columns(labels.cast(pl.String)).rechunk()
 
 
 def _check_size(size: int, packed: int, name: str) -> None:

@@ -7,9 +7,8 @@ named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +68,6 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
         raise InputError(
             f"{where}: types of columns differ between its files; write them again with equal types, or give one file"
         ) from None
-
-
-def digest_of(contents: Iterable[tuple[str, bytes]]) -> str:
-    """The digest of several files."""
-    sha = hashlib.sha256()
-    for name, data in contents:
-        sha.update(f"{name}\0{hashlib.sha256(data).hexdigest()}\0".encode())
-    return sha.hexdigest()[:16]
 
 
 def _parquet_files(folder: Path) -> list[Path]:

@@ -16,13 +16,14 @@ import polars as pl
 
 from custodes.data.loading import arrow, compression, database, live_study, spreadsheet
 from custodes.data.loading.delimited import from_delimited
-from custodes.data.loading.folders import digest_of, files_of, holds_table, stacked, with_class_names
+from custodes.data.loading.folders import files_of, holds_table, stacked, with_class_names
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
 from custodes.data.loading.table import LoadedTable, chosen, short
 from custodes.data.loading.text import table_text
 from custodes.data.notes import Note, noted
+from custodes.data.origin import digest_of
 from custodes.data.table import bytes_as_text
 from custodes.errors import InputError, suggestion
 
@@ -140,7 +141,7 @@ def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     return LoadedTable(
         frame=stacked([table.frame for table in tables], names, where=name),
         name=name,
-        digest=digest_of((file_name, table.digest.encode()) for file_name, table in zip(names, tables, strict=True)),
+        digest=digest_of(*(f"{file}\0{table.digest}\0" for file, table in zip(names, tables, strict=True))),
         notes=tuple(note for table in tables for note in table.notes),
         files=tuple(files),
     )

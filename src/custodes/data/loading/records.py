@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import size
-from custodes.data.loading.table import chosen, named_columns, short
+from custodes.data.loading.table import chosen, short, with_column_names
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed
 from custodes.strict_json import reject_duplicate_keys
@@ -101,43 +101,24 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     Blocks of objects are converted to columns, which take a tenth of the memory.
     """
     iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
-    columns, keys = dict[str, None](), dict[tuple[str, ...], list[str]]()
     while batch := list(islice(iterator, size.AT_ONCE)):
         strays += [number for number, record in enumerate(batch, start=rows + 1) if not isinstance(record, dict)]
         if not strays:
-            frames.append(_frame(batch, columns, keys, name, unit, rows))
+            frames.append(_frame(batch, name))
         rows += len(batch)
+        columns = {column for frame in frames for column in frame.columns}
         size.check_size(size.CELL * rows * len(columns), f"{name}: {rows:,} rows of {len(columns):,} columns take")
     if strays:
         raise InputError(f"{name}: {unit} {listed(strays, limit=5)} is not a JSON object; every {unit} must be one")
-    return pl.concat(frames, how="diagonal").select(list(columns)).rechunk() if columns else pl.DataFrame()
+    return pl.concat(frames, how="diagonal").rechunk() if any(frame.width for frame in frames) else pl.DataFrame()
 
 
-def _frame(
-    records: Sequence[dict[str, Any]],
-    columns: dict[str, None],
-    keys: dict[tuple[str, ...], list[str]],
-    name: str,
-    unit: str,
-    before: int,
-) -> pl.DataFrame:
-    """Objects as a frame of text.
-
-    `columns` and `keys` (names of keys) are updated with new ones; `before` is the number of objects before these.
-    """
-    stripped = True
-    for number, record in enumerate(records, start=before + 1):
-        names = tuple(record)
-        if names not in keys:
-            named_columns(record, where=f"{name}, {unit} {number}")
-            keys[names] = [key.strip() for key in names]
-        stripped = stripped and keys[names] == list(names)
-    if not stripped:
-        records = [{key.strip(): value for key, value in record.items()} for record in records]
-    columns |= dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
+def _frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
+    """Objects as a frame of text."""
+    keys = dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
     try:
-        cells = {column: _column(column, [record.get(column) for record in records]) for column in columns}
-        return pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records))
+        cells = [_column(key, [record.get(key) for record in records]) for key in keys]
+        return with_column_names(pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records)), where=name)
     except UnicodeEncodeError:
         raise InputError(
             f"{name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "

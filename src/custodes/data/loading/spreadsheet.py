@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Any
 
 import polars as pl
@@ -26,13 +25,7 @@ CELL = 32
 """Size in bytes of a cell while reading a sheet, including empty cells in between."""
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
-ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
-SHARED = re.compile(rb"<(?:\w+:)?si[\s/>]")
-CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
-"""XML of the position of a cell or row, of the start of a row, of a shared text, and of a cell, which may lack a
-position."""
-USES = re.compile(rb"""<(?:\w+:)?c\s[^>]*\bt\s*=\s*["']s["'][^>]*>(?:\s*<(?:\w+:)?v[^>]*>\s*([0-9]+))?""")
-"""XML of a cell with a shared text, and the number of that text."""
+"""XML of the position of a cell or row."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
@@ -73,7 +66,6 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 
 def _check_reach(data: bytes, name: str) -> None:
     """Raise if the cells of a sheet, including empty ones in between, would not fit into memory."""
-    lengths, uses = list[int](), Counter[bytes]()
     archive = zip_archive(data, name)
     for member in archive.namelist():
         content = zip_member(archive, member, name)
@@ -82,27 +74,15 @@ def _check_reach(data: bytes, name: str) -> None:
             raise InputError(
                 f"{name}: {member} covers {rows:,} rows and {columns:,} columns, which is too large; {NEARER}"
             )
-        lengths += map(len, SHARED.split(content)[1:])
-        uses.update(USES.findall(content))
-    # A text shared by many cells is stored once; a cell without a clear number may refer to the longest text.
-    longest = max(lengths, default=0)
-    size = sum(n * (lengths[int(at)] if at and int(at) < len(lengths) else longest) for at, n in uses.items())
-    if size > LARGEST:
-        raise InputError(f"{name}: its cells hold more text than fits in memory; {NEARER}")
 
 
 def _reach(sheet: bytes) -> tuple[int, int]:
-    """Upper bounds of the numbers of rows and columns in the XML of a sheet."""
-    rows = columns = named_cells = named_rows = 0
+    """The largest numbers of a row and of a column in the XML of a sheet."""
+    rows = columns = 0
     for match in PLACE.finditer(sheet):
-        letters, row = match[1], int(match[2][:DIGITS])
-        rows = max(rows, row)
-        named_cells += bool(letters)
-        named_rows += not letters
-        columns = max(columns, _column(letters[:DIGITS]))
-    counts = [len(CELLS.findall(part)) for part in ROW.split(sheet)[1:]]
-    rows += max(0, len(counts) - named_rows)
-    return rows, columns + (max(counts) if sum(counts) > named_cells else 0)
+        rows = max(rows, int(match[2][:DIGITS]))
+        columns = max(columns, _column(match[1][:DIGITS]))
+    return rows, columns
 
 
 def _column(letters: bytes) -> int:

@@ -298,7 +298,7 @@ class Columns:
         facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
         if not facts:
             return None
-        return _facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
+        return item_facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
 
     def _here(self, columns: Sequence[str]) -> dict[str, str]:
         return {role: name for role, name in self.roles.items() if name in columns}
@@ -347,7 +347,7 @@ def _free(columns: Iterable[str]) -> list[str]:
     return [name for name in names if name == "score" or name not in RATED]
 
 
-def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
+def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """One row per item from the columns that describe items; raises for two values of one item."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} describes items, and {where} has no item column; map item")

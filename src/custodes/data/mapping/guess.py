@@ -15,7 +15,6 @@ from custodes.data.mapping.annotator_columns import (
     nested_patterns,
     numbers_of,
     people_patterns,
-    pooled_aspects,
     rest_pattern,
 )
 from custodes.data.mapping.column_vocabulary import (
@@ -40,6 +39,7 @@ from custodes.data.mapping.column_vocabulary import (
 from custodes.data.mapping.columns import RATED, Columns
 from custodes.data.mapping.guess_texts import (
     CATEGORIES,
+    CHOICES,
     has_another_role,
     is_index,
     is_number,
@@ -53,24 +53,13 @@ from custodes.data.mapping.guess_texts import (
     text_guesses,
     texts_beside,
 )
-from custodes.data.mapping.guess_verdicts import other_roles, verdict_guesses
+from custodes.data.mapping.guess_verdicts import SAMPLED, Guess, other_roles, verdict_guesses
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS, counted_cells
-from custodes.errors import CustodesError, listed
-
-Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
-"""Roles and patterns to try."""
 
 LOOKED_AT = 5000
 """Rows from which guesses are derived."""
-
-SAMPLED = 1000
-"""Rows from which text columns are detected."""
-
-CHOICES = 4
-"""Maximum number of candidate columns for an item and for a system."""
 
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
@@ -103,18 +92,20 @@ def suggested(
     """
     head = frame.head(LOOKED_AT)
     ratings: Iterator[Columns] = guesses(head, declared, nested)
-    texts = (guess.columns for guess in text_guesses(frame.head(SAMPLED), declared))
+    texts = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
     paired = sides(head.columns) and named("winner", head.columns)
     texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
-    single = of_one_system(head, declared, nested) if any(may_be_scores(head[name]) for name in head.columns) else ()
+    single = (
+        guesses(head, declared, nested, one_system=True)
+        if any(may_be_scores(head[name]) for name in head.columns)
+        else ()
+    )
     groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
     if texts_first:
-        of_texts = list(texts)
-        compared = [guess for guess in of_texts if not _of_one_system(frame, guess)]
-        groups = [(2, compared), (1, single), (2, of_texts), (2, ratings)]
+        groups = [(2, sorted(texts, key=lambda guess: _of_one_system(frame, guess))), (1, single), (2, ratings)]
     for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
         if (
             guess != declared
@@ -169,26 +160,13 @@ def flags(columns: Columns) -> str:
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
-def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
-    """A note on columns of annotators that differ by aspect, with patterns that separate the aspects."""
-    patterns, people = people_patterns(frame, raters)
-    aspects = pooled_aspects(people)
-    if not patterns or not aspects or "aspect" in frame.columns:
-        return []
-    columns = Columns(patterns=(*patterns, *rest_pattern(raters, people)))
-    try:
-        columns.apply(frame, where=where)
-    except CustodesError:
-        return []
-    message = (
-        f"{where}: columns of annotators differ by aspect ({listed(aspects)}), so each is read as "
-        f"a rater; to read aspects instead: {flags(columns)} (in Python columns={columns.mapping})"
-    )
-    return noted(("aspects-in-names", True, message))
+def guesses(
+    frame: pl.DataFrame, declared: Columns, nested: Collection[str] = (), *, one_system: bool = False
+) -> Iterator[Columns]:
+    """Mappings that may read a table, the most likely first: for verdicts, long tables, wide tables.
 
-
-def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
-    """Mappings that may read a table, the most likely first: for verdicts, long tables, wide tables."""
+    `one_system`: only those of scores of a single system, which is named after the file.
+    """
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     candidates = {
@@ -196,63 +174,49 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     }
     numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
     if "rater" not in declared.roles:
-        raters = [*candidates["rater"], *_starred(free)]
+        raters = [*candidates["rater"], *(name for name in free if name.endswith(".*.name"))]
         candidates["rater"] = [name for name in raters if _may_name(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
-    items, systems = _places(frame, free, candidates)
-    yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
-    if candidates["winner"] and _two_systems(free):
-        return  # no other layout is possible
-    pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
-    # Where every row is an item of its own, no two systems can be compared.
-    pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-    if "system" not in (*declared.roles, *frame.columns):
-        yield from _of(declared, _by_system(frame, free, numbers, items), frame.columns)
-        yield from _of(declared, per_system(frame, free), frame.columns)
-    beside = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
-    for shape in (_long, _half_long, _wide):
-        for item, system in pairs:
-            others = [name for name in numbers if name not in (item, system) and _tells(frame, name, item)]
-            base = {"item": item, "system": system}
-            aspects = [
-                name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
-            ]
-            shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
-            yield from _of(declared, _with_texts(shapes, beside, declared), frame.columns)
-            yield from _of(declared, iter(shapes), frame.columns)
+    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
+    has_system = "system" in (*declared.roles, *frame.columns)
+    two_systems = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
+    if one_system:
+        if has_system or two_systems or declared.patterns:
+            return
+        places = _places_of_one(frame, free, numbers, texts)
+    else:
+        items, systems = _places(frame, free, candidates)
+        yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
+        if candidates["winner"] and two_systems:
+            return  # no other layout is possible
+        pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+        # Where every row is an item of its own, no two systems can be compared.
+        pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
+        places = [{"item": item, "system": system} for item, system in pairs]
+        if not has_system:
+            yield from _of(declared, per_system(frame, free), frame.columns)
+    for shape, base in product((_long, _wide) if one_system else (_long, _half_long, _wide), places):
+        item = base["item"]
+        others = [name for name in numbers if name not in base.values() and _tells(frame, name, item)]
+        aspects = [
+            name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
+        ]
+        shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
+        yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
+        yield from _of(declared, iter(shapes), frame.columns)
 
 
-def _by_system(frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], items: Sequence[str]) -> Guess:
-    """Nested cells with an entry for each system in both texts and scores: `texts.SYSTEM`, `scores.SYSTEM.RATER`."""
-    nested = [name for name in free if "." in name]
-    of_texts: dict[str, set[str]] = {}
-    for name in nested:
-        if is_text(frame[name]):
-            of_texts.setdefault(name.partition(".")[0], set()).add(name.partition(".")[2])
-    for prefix in dict.fromkeys(name.partition(".")[0] for name in numbers if "." in name):
-        for texts, systems in of_texts.items():
-            rated = {system: f"{prefix}.{system}." for system in systems}
-            fields = [
-                (system, name.removeprefix(start))
-                for name in numbers
-                for system, start in rated.items()
-                if name.startswith(start) and "." not in name.removeprefix(start)
-            ]
-            raters = list(dict.fromkeys(field for _, field in fields))
-            if texts == prefix or len({system for system, _ in fields}) < 2:
-                continue
-            people = [name for name in raters if looks_human(name.rstrip("0123456789"))]
-            kinds = {"human": people, "metric": [name for name in raters if name not in people]}
-            patterns = tuple(
-                f"{kind}:{literal(prefix)}.{{system}}.{{rater:{','.join(map(literal, names))}}}"
-                for kind, names in kinds.items()
-                if names
-            )
-            sources = named("source", free)
-            source = {"source": sources[0]} if sources else {}
-            for item in items:
-                yield {"item": item, "text": f"{texts}.{{system}}", **source}, patterns
+def _places_of_one(
+    frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], texts: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Candidate columns for the item of a table of one system, which a constant column may name."""
+    systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
+    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
+    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
+    ids += [texts["source"]] if "source" in texts else []
+    system = {"system": systems[0]} if systems else {}
+    return [{"item": item, **system} for item in dict.fromkeys(ids)]
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
@@ -302,7 +266,7 @@ def _places(
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
     words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    words = [name for name in words if name not in _starred(words) and not is_fact(name)]
+    words = [name for name in words if not name.endswith(".*.name") and not is_fact(name)]
     few = sorted(words, key=counts.__getitem__)
     many = sorted(
         (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
@@ -313,46 +277,6 @@ def _places(
     few = [name for name in few if not items or any(_varies(frame, name, item) for item in items[:CHOICES])]
     by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
     return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
-
-
-def of_one_system(frame: pl.DataFrame, declared: Columns, nested: Collection[str]) -> Iterator[Columns]:
-    """Mappings of scores of a single system, named after the file: a row per output, or per score."""
-    if "system" in (*declared.roles, *frame.columns) or declared.patterns:
-        return
-    free = [name for name in frame.columns if name and name not in declared.roles.values()]
-    if _two_systems(free):
-        return
-    numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
-    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [])
-    systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
-    system = {"system": systems[0]} if systems else {}
-    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
-    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
-    ids += [texts["source"]] if "source" in texts else []
-    for item in dict.fromkeys(ids):
-        others = [name for name in numbers if name != item]
-        candidates = {
-            "rater": [name for name in (*named("rater", free), *_starred(free)) if _may_name(frame[name])],
-            "score": named("score", others),
-            "aspect": [name for name in named("aspect", free) if _may_name(frame[name])],
-            "kind": [name for name in named("kind", free) if kind_words(frame[name]) is not None],
-            "repeat": [],
-        }
-        base = {"item": item, **system}
-        for shape in (_long, _wide) if candidates["rater"] else (_wide,):
-            shapes = list(shape(frame, base, others, candidates, declared, nested))
-            yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
-            yield from _of(declared, iter(shapes), frame.columns)
-
-
-def _two_systems(columns: Sequence[str]) -> bool:
-    """Whether a row names two systems, such as `model_a` and `model_b`."""
-    return any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(columns))
-
-
-def _starred(columns: Sequence[str]) -> list[str]:
-    """The names of entries of lists, such as `scores.*.name`."""
-    return [name for name in columns if name.endswith(".*.name")]
 
 
 def _long(
@@ -395,28 +319,14 @@ def _half_long(
     ):
         return
     kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
-    firsts = {parts(name)[0] for name in aspects}
-    above = {name.rpartition(".")[0] for name in aspects}
-    if aspects and set(aspects) <= set(nested) and len(above) == 1 and "" not in above:
-        yield {**base, **more}, (f"{kind}{literal(above.pop())}.{{aspect}}",)
     rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
-    if len(rated) < len(aspects) and rated:
-        yield {**base, **more}, (f"{kind}{{aspect:{','.join(map(literal, rated))}}}",)
-    spare = [
-        name
-        for name in frame.columns
-        if is_number(frame[name]) and name not in (*aspects, *base.values(), *more.values())
-    ]
-    start = re.sub(r"[^\W_]*$", "", commonprefix(aspects))  # noqa: RUF071
-    if len(aspects) > 1 and start and not any(name.startswith(start) for name in spare):
-        yield {**base, **more}, (f"{kind}{literal(start)}{{aspect}}",)
-    if spare:
-        yield {**base, **more}, (f"{kind}{{aspect:{','.join(map(literal, aspects))}}}",)
-        return
-    if len(aspects) > 1 and len(firsts) == 1 and (first := next(iter(firsts))) in GENERIC:
-        lead = aspects[0][: len(first) + 1]
-        yield {**base, **more}, (f"{kind}{literal(lead)}{{aspect}}",)
-    yield {**base, **more}, (f"{kind}{{aspect}}",)
+    rated = rated or aspects
+    taken = (*aspects, *base.values(), *more.values())
+    spare = [name for name in frame.columns if is_number(frame[name]) and name not in taken]
+    start = re.sub(r"[^\W_]*$", "", commonprefix(rated)) if len(rated) > 1 else ""  # noqa: RUF071
+    for form in (f"{literal(start)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated))}}}"):
+        if matches(form, [*aspects, *spare]).keys() == set(rated):
+            yield {**base, **more}, (f"{kind}{form}",)
 
 
 def _wide(

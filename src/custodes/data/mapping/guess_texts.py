@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
 
 import polars as pl
 
-from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.annotator_columns import in_halves
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     CORE,
@@ -34,8 +32,9 @@ from custodes.data.mapping.column_vocabulary import (
 )
 from custodes.data.mapping.columns import RATED, Columns
 from custodes.data.mapping.languages import word_list
-from custodes.data.mapping.pattern import KINDS, literal, matches
-from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
+from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.text_columns import ANSWERS, PAIR
+from custodes.data.outputs import turns_of
 from custodes.data.table import counted_cells
 
 BLANKS = 2
@@ -43,6 +42,7 @@ BLANKS = 2
 LABEL = 80
 """Maximum number of characters of a label."""
 CHOICES = 4
+"""Maximum number of candidate columns that are tried for a role."""
 MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows for consecutive numbers to be row numbers."""
@@ -79,29 +79,22 @@ SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 TRUTHS = len(TRUTH) + 1
 
 
-class TextGuess(NamedTuple):
-    """A mapping of texts, and whether it is certain from names and cells."""
-
-    columns: Columns
-    certain: bool
-
-
-def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
-    """Mappings of texts that may read a table, the most likely first."""
+def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
+    """Mappings of texts that may read a table, the most likely first, and whether names and cells leave no doubt."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
     seen = []
     sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
     rated |= any(not WON.isdisjoint(parts(better)) for better, _ in sided)
-    shapes = (_conversations, _by_common_word, _rows, _prose_rows, _any_columns)
+    shapes = (_conversations, _by_common_word, _rows, _any_columns)
     for shape in (_pairs,) if sided else shapes:
         for roles, sure in shape(frame, free, declared.roles):
             mapped = {role: name for role, name in roles.items() if role not in declared.roles}
             columns = declared.over(Columns(roles=mapped))
             if columns not in seen:
                 seen.append(columns)
-                yield TextGuess(columns, sure and not rated)
+                yield columns, sure and not rated
 
 
 Roles = Iterator[tuple[dict[str, str], bool]]
@@ -122,47 +115,37 @@ def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
 
 
 def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
-    """Roles and patterns of a table with one row per item and score columns per system: `chrf_gpt`, `human_gpt`."""
-    if any(may_be_systems(frame[name]) for name in named("system", free)):
-        return
+    """Roles and patterns of a table with one row per item, and texts and scores per system: `answer_gpt`, `human_gpt`,
+    or nested, `texts.gpt`, `scores.gpt.bleu`."""
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
-    splits: dict[str, dict[str, str]] = {}
-    for name in scores:
-        for mark in re.finditer(r"[\W_]+", name):
-            left, right = name[: mark.start()], name[mark.end() :]
-            for pattern, measure, system in (
-                (f"{literal(name[: mark.end()])}{{system}}", left, right),
-                (f"{{system}}{literal(name[mark.start() :])}", right, left),
-            ):
-                if measure and system and looks_like_score(measure) and not looks_like_score(system):
-                    splits.setdefault(pattern, {})[system] = name
-        start, _, measure = name.rpartition(".")
-        above, dot, system = start.rpartition(".")
-        if dot and looks_like_score(measure):
-            splits.setdefault(f"{literal(above)}.{{system}}.{literal(measure)}", {})[system] = name
-    systems = Counter(frozenset(columns) for columns in splits.values() if len(columns) > 1)
-    for labels in sorted(systems, key=lambda labels: (-systems[labels], sum(map(len, labels))))[:1]:
-        outputs = [roles for roles, _ in _by_common_word(frame, free, {}) if _labels_of(roles["text"], free) == labels]
-        texts = outputs[0] if outputs else _per_item(frame, free, [], {})
-        if texts is None or not (outputs or any(map(looks_like_machine, labels))):
-            return
-        patterns = [pattern for pattern, columns in splits.items() if frozenset(columns) == labels]
-        kinds = [_kind(frame, pattern, splits[pattern].values()) for pattern in patterns]
-        yield texts, tuple(f"{kind}{pattern}" for kind, pattern in zip(kinds, patterns, strict=True))
-
-
-def _labels_of(pattern: str, columns: Sequence[str]) -> frozenset[str]:
-    return frozenset(labels["system"] for labels in matches(pattern, columns).values())
+    for roles, _ in _by_common_word(frame, free, {}):
+        systems = {labels["system"] for labels in matches(roles["text"], free).values()}
+        raters: dict[tuple[str, str, str], list[str]] = {}  # texts around the system, and the rater after these
+        for name, system in product(scores, systems):
+            before, match, after = name.partition(system)
+            gap, rater = re.fullmatch(r"([\W_]*)(.*)", after).groups()  # type: ignore[union-attr]
+            if match and (gap or not rater) and "." not in rater and not before[-1:].isalnum():
+                raters.setdefault((before, gap, rater), []).append(name)
+        patterns: dict[str, list[str]] = {}
+        for (before, gap, rater), columns in raters.items():
+            if len(columns) > 1:
+                pattern = f"{_kind(frame, before + rater, columns)}{literal(before)}{{system}}{literal(gap)}"
+                patterns.setdefault(pattern, []).append(literal(rater))
+        if patterns:
+            yield (
+                roles,
+                tuple(
+                    f"{pattern}{{rater:{','.join(names)}}}" if any(names) else pattern
+                    for pattern, names in patterns.items()
+                ),
+            )
 
 
 def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
-    """Prefix of a pattern: `human:` or `metric:`, '' if the pattern implies it."""
+    """Prefix of a pattern: `human:` or `metric:`."""
     words = {stem(part) for part in parts(pattern)}
-    if words & set(KINDS):
-        return ""
-    doubled = [numbers_of(frame[name]).drop_nulls() * 2 for name in columns]
-    whole = all((values == values.round()).all() for values in doubled)
-    return "human:" if looks_human(pattern) or (whole and words & (ASPECTS | RATED_BY_HAND)) else "metric:"
+    rated = words & (ASPECTS | RATED_BY_HAND) and all(in_halves(frame[name]) for name in columns)
+    return "human:" if looks_human(pattern) or rated else "metric:"
 
 
 def is_number(column: pl.Series) -> bool:
@@ -352,31 +335,17 @@ def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str])
                 yield {**place, "text": text, **of_item}, sure and clear
 
 
-def _prose_rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """Layout with one row per output, in a column of prose that differs between systems; equal prose is the source."""
-    prose = [name for name in free if is_prose(frame[name]) and not _are_conversations(frame[name])]
-    prose = [name for name in prose if not _has_text_role(name) and CATEGORIES.isdisjoint(parts(name))]
-    by_name, others = _systems(frame, free)
-    for text, system in product(prose, [*by_name, *others][:CHOICES]):
-        sources = [name for name in prose if name != text and _crossed(frame, name, system)]
-        of_item = {"source": sources[0]} | _of_item(frame, free, [text]) if sources else _of_item(frame, free, [text])
-        left = [name for name in free if name not in (text, system)]
-        for item in [*_items(frame, left, of_item.get("source"))[:CHOICES], *sources[:1]]:
-            if _crossed(frame, item, system) and item not in {of_item[role] for role in of_item if role != "source"}:
-                yield {"item": item, "system": system, "text": text, **of_item}, False
-
-
 def _are_conversations(column: pl.Series) -> bool:
     """Whether the cells are conversations."""
     cells = column.drop_nulls().head(20)
-    return cells.len() > 0 and all(turns_in_cell(cell) is not None for cell in cells)
+    return cells.len() > 0 and all(turns_of(cell) is not None for cell in cells)
 
 
 def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per conversation; the output is its last turn, or in another column."""
     for name in [name for name in free if _are_conversations(frame[name])]:
         left = [other for other in free if other != name]
-        last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_in_cell(cell))]
+        last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_of(cell))]
         answered = sum(speaker in ANSWERS for speaker in last) * 2 > len(last)
         texts = [other for other in left if is_text(frame[other]) and not _are_conversations(frame[other])]
         outputs = {} if answered else dict(zip(("text",), named("text", texts), strict=False))

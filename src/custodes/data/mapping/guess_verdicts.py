@@ -10,14 +10,12 @@ import polars as pl
 
 from custodes.data.mapping.annotator_columns import numbers_of
 from custodes.data.mapping.column_vocabulary import WON, parts, sides
-from custodes.data.mapping.guess_texts import is_number, is_prose, is_time, texts_of_pairs
+from custodes.data.mapping.guess_texts import CHOICES, is_number, is_prose, is_time, texts_of_pairs
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 
 SAMPLED = 1000
 """Number of rows used to distinguish phrases and texts from labels."""
-CHOICES = 4
-"""Number of pairs of systems that are tried."""
 RATERS = ("rater", "aspect", "kind", "repeat")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -32,46 +30,56 @@ def verdict_guesses(
     As `preference`, only columns with negative numbers are tried unless they have that name: there 0 is a tie.
     """
     pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
-    sided = [pair for pair in pairs if not any(is_number(frame[name]) for name in pair)]
     head = frame.head(SAMPLED)
-    texts = [name for name in free if sided and may_be_phrases(head[name]) and not is_time(head[name])]
+    texts = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
     phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
     unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
     ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
-    places = [*items, *ids[:1]]
     winners = [name for name in candidates["winner"] if not is_prose(head[name])]
-    outputs = texts_of_pairs(head, [])
-    if outputs and not pairs:  # outputs without the names of their systems
-        for item, winner in product(places, winners):
-            base = {"item": item, "winner": winner, **outputs}
-            yield base | other_roles(base, candidates, (*RATERS, "order")), ()
-    for (a, b), item in product(sided, places):
-        if WON.isdisjoint(parts(a)):
-            several = [name for name in winners if name not in (a, b, item)]
-            for pattern in _patterns_of(several, free):
-                base = {"item": item, "system_a": a, "system_b": b, "winner": pattern}
-                more = other_roles(base, candidates, ("repeat", "order"))
-                yield from _with_outputs(head, {**base, **more})
-        else:  # the winner and the loser
-            base = {"item": item, "system_a": a, "system_b": b, "winner": a}
-            yield from _with_outputs(head, base | other_roles(base, candidates, RATERS))
-    for (a, b), item in product(pairs, places):
-        for winner in winners[:2]:
-            signs = numbers_of(frame[winner]).lt(0).any()
-            for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
-                if role == winner or role == "winner" or signs:
-                    base = {"item": item, "system_a": a, "system_b": b, role: winner}
-                    roles = base | other_roles(base, candidates, RATERS)
-                    yield from _with_outputs(head, roles | other_roles(roles, candidates, ("order",)))
-        for winner, phrase in phrases.items():
-            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
-            more = other_roles(base, candidates, RATERS)
-            more |= other_roles({**base, **more}, candidates, ("order",))
-            by_position = phrase.replace("{winner}", "{position}")
-            # A phrase mostly names the outputs in the order in which the judge saw them.
-            for patterns in (by_position, phrase) if "order" in more else (phrase, by_position):
-                if winner not in (a, b, item):
-                    yield {**base, **more, "phrase": patterns}, ()
+    outputs = texts_of_pairs(head, [])  # used if no columns name the systems
+    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([outputs] if outputs else [])
+    for base, item in product(bases, [*items, *ids[:1]]):
+        several = [name for name in winners if name not in (item, *base.values())]
+        texts = [name for name in phrases if name not in (item, *base.values())]
+        for verdict, others in (
+            *_patterns(frame, base, several, free),
+            *_columns(frame, several),
+            *_phrases(texts, phrases, in_order=bool(candidates["order"])),
+        ):
+            roles = {"item": item, **base, **verdict}
+            yield from _with_outputs(head, roles | other_roles(roles, candidates, others))
+
+
+Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
+"""Roles of the columns of verdicts, and further roles."""
+
+
+def _patterns(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
+    """The winner and the loser, or a column of verdicts for each rater, beside the names of the systems."""
+    first = base.get("system_a", "")
+    if not first or any(is_number(frame[name]) for name in base.values()):
+        return
+    if WON.isdisjoint(parts(first)):
+        yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _patterns_of(columns, free))
+    else:
+        yield {"winner": first}, RATERS
+
+
+def _columns(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
+    """One column of verdicts."""
+    for winner in columns[:2]:
+        signs = numbers_of(frame[winner]).lt(0).any()
+        for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
+            if role == winner or role == "winner" or signs:
+                yield {role: winner}, (*RATERS, "order")
+
+
+def _phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bool) -> Verdicts:
+    """A column of phrases, which mostly name the outputs in the order in which the judge saw them."""
+    for winner in columns:
+        by_position = phrases[winner].replace("{winner}", "{position}")
+        for phrase in (by_position, phrases[winner]) if in_order else (phrases[winner], by_position):
+            yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
 
 
 def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.mapping.column_vocabulary import named, normalised
-from custodes.data.mapping.text_columns import turns_in_cell
+from custodes.data.outputs import turns_of
 from custodes.data.table import series_of
 
 DEPTH = 8
@@ -67,7 +67,7 @@ def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
         objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
-        if not objects or not all(turns_in_cell(value) is None for value in values):
+        if not objects or not all(turns_of(value) is None for value in values):
             continue
         keys = [path.removeprefix(f"{name}.*.") for path, _ in _leaves(entries[0], f"{name}.*", (), DEPTH)]
         called_so = any(normalised(key).rpartition("_")[2] in ("name", "metric") for key in keys)
@@ -123,7 +123,7 @@ def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
     position."""
     if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
         return True
-    if len(value) == 1 and isinstance(value[0], dict) and turns_in_cell(value) is None:
+    if len(value) == 1 and isinstance(value[0], dict) and turns_of(value) is None:
         return True
     if value and all(isinstance(part, dict) and part for part in value):  # such as one object of ratings per annotator
         return all(_is_number(leaf) or leaf is None for part in value for leaf in part.values())

@@ -12,18 +12,15 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import dialogue
+from custodes.data.outputs import dialogue, first_of_each, turns_of
 from custodes.data.table import label_column
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError
 
 OF_ITEM = ("source", "references", "context", "images")
 """Roles of texts with one value per item."""
 PAIR = ("output_a", "output_b")
 TEXTS = ("text", *OF_ITEM, "messages", *PAIR)
 """Roles of texts."""
-WHO = ("role", "from", "speaker", "author")
-WORDS = ("content", "value", "text")
-"""Keys of the speaker and of the words of a turn."""
 ANSWERS = ("assistant", "gpt", "bot", "chatbot", "model", "ai", "agent", "chatgpt")
 """Speakers whose turns are outputs."""
 INSTRUCTIONS = ("system", "developer")
@@ -133,46 +130,12 @@ def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
     return pl.Series(column.name, cells, dtype=pl.String)
 
 
-def turns_in_cell(cell: Any) -> list[tuple[str, str]] | None:
-    """Speaker and words of each turn of a conversation, given as a list of objects or as JSON; None for other cells.
-
-    >>> turns_in_cell('[{"role": "user", "content": "Hi"}, {"from": "gpt", "value": "Hello"}]')
-    [('user', 'Hi'), ('gpt', 'Hello')]
-    """
-    if isinstance(cell, str):
-        if not cell.lstrip().startswith("["):
-            return None
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            return None
-    cell = cell.to_list() if isinstance(cell, pl.Series) else cell
-    if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
-        return None
-    turns = []
-    for turn in cell:
-        who = next((turn[name] for name in WHO if isinstance(turn.get(name), str)), None)
-        names = [name for name in WORDS if name in turn]
-        if who is None or not names:
-            return None
-        turns.append((who, _words(next((turn[name] for name in names if turn[name] is not None), ""))))
-    return turns
-
-
-def _words(content: Any) -> str:
-    """The words of a turn: a text, or the texts of its parts."""
-    if isinstance(content, list):
-        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
-        return "\n".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-
-
 def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | None, str | None]:
     """Output, source and context of a conversation: the last answer, the turn of the user before it, and the earlier
     turns as a dialogue; the output is None if the last turn is not an answer."""
     if cell is None or cell == "":
         return None, None, None
-    turns = turns_in_cell(cell)
+    turns = turns_of(cell)
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
     *before, (speaker, words) = turns
@@ -187,31 +150,13 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
     """Each output once, and for each item the first non-empty value of each text."""
-    names = [name for name in OF_ITEM if name in rows.columns]
-    rows = rows.with_columns(pl.col(names).replace("", None))
-    by_item = rows.group_by("item", maintain_order=True)
-    differing = (
-        by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height if names else 0
-    )
-    facts = by_item.agg(pl.col(names).drop_nulls().first())
+    sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first = texts.unique(["item", "system"], keep="first", maintain_order=True) if rated else texts
-    notes = noted(
-        (
-            "texts-differ",
-            texts.height - first.height,
-            f"{where}: {texts.height - first.height} rows have another text than the first row of the same output;"
-            " the first is used",
-        ),
-        (
-            "sources-differ",
-            differing,
-            f"{where}: {differing} items have different {listed(names)} in several rows; the first is used",
-        ),
-    )
-    silent = facts.join(first, on="item", how="anti").height
+    first, sources, notes = first_of_each(texts, sources, where=where)
+    texts = first if rated else texts
+    silent = sources.join(texts, on="item", how="anti").height
     notes += noted(("items-without-output", silent, f"{where}: {silent} items have no output and are left out"))
-    return first.join(facts, on="item", how="left", maintain_order="left"), notes
+    return texts.join(sources, on="item", how="left", maintain_order="left"), notes
 
 
 def check_text_roles(roles: Mapping[str, str]) -> None:

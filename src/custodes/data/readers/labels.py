@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.items import Items, one_value_per_item
 from custodes.data.labels import LabelScale, codes, label_words, scale_of
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.labels import LabelLayout
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import Study
-from custodes.data.table import check_unique, counted, label_column, typed_column
+from custodes.data.table import check_unique, counted, label_column
 from custodes.errors import InputError, listed
+
+Labels = tuple[pl.DataFrame, list[Note]]
+"""A row per label: item, system, repeat, rater, aspect, kind and word; with notes."""
 
 LAYOUT = "label-columns"
 """The note on which columns were read as labels."""
@@ -39,10 +42,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         For an output that occurs twice, and for invalid labels.
     """
     places = _places(frame, layout, where=where)
-    if layout.label:
-        study = _long_study(frame, places, layout, where=where)
-    else:
-        study = _wide_study(frame, places, layout, where=where)
+    labels, notes = (_long if layout.label else _wide)(frame, places, layout, where=where)
+    study = _study(labels, notes, where=where)
     systems = layout.systems if len(layout.systems) == 1 else ()
     unused = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
     rest = [name for name in unused if not frame[name].dtype.is_nested()]
@@ -50,27 +51,20 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     if layout.label or layout.repeat:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
     facts = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
-    notes = list(study.notes)
-    items = study.items
-    if any(facts.values()):
-        columns = [
-            typed_column(frame.select(pl.col(name).alias(role)), role, Items.empty().frame.schema[role], where=where)
-            for role, name in facts.items()
-            if name
-        ]
-        items, item_notes = Items.make(
-            one_value_per_item(pl.DataFrame([places["item"], *columns]), where=where), where=where
-        )
-        notes += item_notes
+    columns = frame.select(pl.col(name).alias(role) for role, name in facts.items() if name)
+    if columns.width:
+        study = study.describe(items=item_facts(places, columns, where=where), items_name=where)
     parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({listed(rest, limit=4)})" if rest else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in parts if part)
-    notes += noted((LAYOUT, guessed, message))
     return replace(
-        study, attributes=attributes, items=items, notes=tuple(notes), name=where, unnamed_system=not layout.systems
+        study,
+        attributes=attributes,
+        notes=(*study.notes, *noted((LAYOUT, guessed, message))),
+        unnamed_system=not layout.systems,
     )
 
 
@@ -92,39 +86,31 @@ def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataF
     return pl.DataFrame([item, system, repeat])
 
 
-def _wide_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Study:
+def _wide(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+    """The labels of a table with a column for each rater."""
     hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
     check_unique(places, ["item", "system", "repeat"], where=where, what="output", hint=hint)
-    kinds = {**dict.fromkeys(layout.human, "human"), **dict.fromkeys(layout.metrics, "metric")}
-    words = {name: label_words(frame[name]) for name in kinds}
-    names = layout.criteria or {name: (name, "") for name in kinds}
-    rows, scales, notes = [], dict[str, LabelScale](), list[Note]()
-    for criterion in dict.fromkeys(criterion for _, criterion in names.values()):
-        of_criterion = {name: column for name, column in words.items() if names[name][1] == criterion}
-        gold = [name for name in layout.human if name in of_criterion]
-        scale = scale_of(of_criterion, gold=gold, where=where)
-        for name, column in of_criterion.items():
-            values = codes(column, scale)
-            notes += _unread(column, values, name, scale, where=where)
-            labels = {"rater": pl.lit(names[name][0]), "aspect": pl.lit(criterion)}
-            of_rater = places.select("item", "system", "repeat", **labels, score=values).drop_nulls("score")
-            if name in gold:  # a human label repeated for every run of a judge was given once
-                once = of_rater.unique(["item", "system", "score"], keep="first", maintain_order=True)
-                of_rater = of_rater if once.select("item", "system").is_duplicated().any() else once
-            rows.append(of_rater)
-        scores = frozenset(names[name][0] for name in scale.scores)
-        scales[criterion] = replace(scale, scores=scores)
-    kind_of = {names[name][0]: kind for name, kind in kinds.items()}
-    return _study(pl.concat(rows), kind_of, scales, notes, where=where)
+    tables = []
+    for kind, names in (("human", layout.human), ("metric", layout.metrics)):
+        for name in names:
+            rater, aspect = layout.criteria.get(name, (name, ""))
+            labels = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
+            table = places.with_columns(word=label_words(frame[name]), **labels)
+            if kind == "human":  # a human label repeated for every run of a judge was given once
+                once = table.drop_nulls("word").unique(["item", "system", "word"], keep="first", maintain_order=True)
+                repeats = once.select("item", "system").is_duplicated().any()
+                table = once if once.height and not repeats else table
+            tables.append(table)
+    return pl.concat(tables), []
 
 
-def _long_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Study:
-    kind = label_words(frame[layout.kind]).replace_strict(KINDS, default="")
-    source = layout.rater or layout.kind
-    rater = label_column(frame, source, where=where)
-    aspect = label_column(frame, layout.aspect, where=where, empty=True)
+def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+    """The labels of a table with a row for each; a rater has one kind."""
     table = places.with_columns(
-        rater=rater, aspect=aspect if layout.aspect else pl.lit(""), kind=kind, word=label_words(frame[layout.label])
+        label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
+        aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
+        kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
+        word=label_words(frame[layout.label]),
     )
     kinds_of = table.select("rater", "kind").unique(maintain_order=True)
     both = kinds_of.filter(pl.col("rater").is_duplicated())["rater"].unique()
@@ -134,33 +120,31 @@ def _long_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, 
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
     reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({counted(reasons)})"
-    rows, scales, notes = [], dict[str, LabelScale](), noted(("invalid-label", reasons.len(), message))
-    for (name,), part in table.group_by("aspect", maintain_order=True):
-        words = {who: rows_of["word"] for (who,), rows_of in part.group_by("rater", maintain_order=True)}
+    return table, noted(("invalid-label", reasons.len(), message))
+
+
+def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
+    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
+    rows, scales = [], dict[str, LabelScale]()
+    for (aspect,), part in labels.group_by("aspect", maintain_order=True):
+        by_rater = {str(rater): table for (rater,), table in part.group_by("rater", maintain_order=True)}
+        words = {rater: table["word"].alias(rater) for rater, table in by_rater.items()}
         gold = part.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scales[str(name)] = scale = scale_of(
-            {str(k): v.alias(str(k)) for k, v in words.items()}, gold=gold, where=where
-        )
-        for (who,), rows_of in part.group_by("rater", maintain_order=True):
-            values = codes(rows_of["word"].alias(str(who)), scale)
-            notes += _unread(rows_of["word"], values, str(who), scale, where=where)
-            rows.append(rows_of.with_columns(score=values).select(list(SCHEMA)).drop_nulls("score"))
-    kinds = dict(kinds_of.iter_rows())
-    return _study(pl.concat(rows), kinds, scales, notes, where=where)
-
-
-def _study(
-    rows: pl.DataFrame, kinds: dict[str, str], scales: dict[str, LabelScale], notes: list[Note], *, where: str
-) -> Study:
-    if rows.is_empty():
+        scales[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
+        for rater, table in by_rater.items():
+            values = codes(words[rater], scale)
+            notes += _unread(words[rater], values, rater, scale, where=where)
+            rows.append(table.with_columns(score=values).select(list(SCHEMA)).drop_nulls("score"))
+    ratings = pl.concat(rows)
+    if ratings.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    unknown = {name: "human" if looks_human(name) else "metric" for name, kind in kinds.items() if not kind}
-    silent = [name for name in kinds if not rows.filter(pl.col("rater") == name).height]
+    kinds = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
+    kinds = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kinds.items()}
+    silent = [name for name in kinds if not ratings.filter(pl.col("rater") == name).height]
     notes += noted(("rater-without-labels", len(silent), f"{where}: columns without a label: {listed(silent)}"))
-    present = {name: kind for name, kind in {**kinds, **unknown}.items() if name not in silent}
     return Study(
-        ratings=Ratings(frame=rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
-        raters=Raters.infer(present),
+        ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
+        raters=Raters.infer({name: kind for name, kind in kinds.items() if name not in silent}),
         labels=scales,
         notes=tuple(notes),
         name=where,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import polars as pl
@@ -16,7 +15,7 @@ from custodes.data.loading import parse_json
 from custodes.data.mapping.column_vocabulary import is_fact
 from custodes.data.mapping.columns import UnfitError
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_in, turns_of
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_of
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -57,19 +56,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         pl.DataFrame(columns),
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
-    contexts = outputs.sources["context"].filter(outputs.sources["context"].str.starts_with("["))
-    lists = sum(turns_of(text) is None and any(isinstance(turn, dict) for turn in _list_in(text)) for text in contexts)
     notes += noted(
-        (
-            "output-not-text",
-            odd,
-            f"{where}: {odd} outputs are not text (true, false) and are read as written",
-        ),
-        (
-            "context-not-turns",
-            lists,
-            f"{where}: {lists} contexts are lists without role and text, and are read as written",
-        ),
+        ("output-not-text", odd, f"{where}: {odd} outputs are not text (true, false) and are read as written")
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 
@@ -172,18 +160,10 @@ def _meta(value: Any, name: str, where: str) -> str:
 
 def _context(value: Any, name: str, where: str) -> str:
     """A text; for a dialogue its turns as normalised JSON."""
-    turns = turns_in(_list_in(value))
+    turns = turns_of(value)
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
     return dialogue(turns) if turns is not None else value or ""
-
-
-def _list_in(value: Any) -> Any:
-    """The content of a cell: a list (possibly given as JSON), or the cell itself."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value.to_list() if isinstance(value, pl.Series) else value
 
 
 def _decoded(value: Any, where: str) -> Any:

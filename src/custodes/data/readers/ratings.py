@@ -8,7 +8,6 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.mapping.columns import melted, unused_people
-from custodes.data.mapping.guess import apart
 from custodes.data.notes import noted
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
@@ -58,7 +57,6 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         )
     long = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
     ratings, notes = Ratings.make(long, where=where, unit="cells")
-    notes += apart(frame, raters, where=where)
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
 

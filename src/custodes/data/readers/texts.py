@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import parse_json
-from custodes.data.outputs import SCHEMA, SOURCES, Outputs
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs, turns_of
 from custodes.errors import InputError
 
 
@@ -42,17 +42,17 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
 
     `content` is a text or a list of parts, of which those with `text` are used (as in Arena's files).
     """
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        cell = parse_json(cell, where=where)
-    if cell is None:
-        return []
+    turns = turns_of(cell)
+    if cell is None or turns:
+        return turns or []
     if isinstance(cell, str):
-        return [("assistant", cell)] if cell else []
-    turns = list(cell) if isinstance(cell, Sequence | pl.Series) else None
-    if turns is None or not all(isinstance(turn, dict | str | None) for turn in turns):
+        if not cell.lstrip().startswith("["):
+            return [("assistant", cell)] if cell else []
+        cell = parse_json(cell, where=where)
+    answers = list(cell) if isinstance(cell, Sequence | pl.Series) else None
+    if answers is None or not all(isinstance(answer, str | None) for answer in answers):
         raise InputError(f"{where}: a conversation must be a text or a list of {{role, content}}")
-    turns = [turn if isinstance(turn, dict) else {"role": "assistant", "content": turn} for turn in turns]
-    return [(str(turn.get("role") or ""), _text(turn.get("content"), where=where)) for turn in turns]
+    return [("assistant", answer or "") for answer in answers]
 
 
 def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
@@ -61,12 +61,3 @@ def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | 
     if not texts:
         return None
     return texts[turn - 1] if 0 < turn <= len(texts) else "\n\n".join(texts)
-
-
-def _text(content: Any, *, where: str) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = list(content) if isinstance(content, Sequence | pl.Series) else [content]
-    if not all(isinstance(part, dict | str) for part in parts):
-        raise InputError(f"{where}: the content of a message must be a text, or a list of parts with `text`")
-    return "\n".join(str(part if isinstance(part, str) else part.get("text") or "") for part in parts)

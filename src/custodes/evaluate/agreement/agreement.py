@@ -27,7 +27,6 @@ from custodes.evaluate.agreement.choices import (
     resampled_groups,
 )
 from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.joint_aspects import JointAspects, joint_aspects
 from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -45,9 +44,6 @@ from custodes.stats.arrays import Floats
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics by which metrics are compared by default."""
-
-MOST_PAIRS = 50_000
-"""Maximum number of pairs of metrics in the table `comparisons`; with more, it has only pairs of the best metrics."""
 
 
 @result
@@ -89,8 +85,7 @@ class Agreement(Result):
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
-        "Differences between two metrics by one statistic: all pairs; with more than "
-        f"{MOST_PAIRS:,}, the pairs of the best metrics.",
+        "Differences between two metrics by one statistic: all pairs.",
         label("metric_a", "first metric", "Metric"),
         label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
@@ -192,14 +187,12 @@ def agreement(
     for name in compare_by:
         one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
 
-    def answer(
-        part: tuple[RaterComparison, JointAspects], rng: np.random.Generator
-    ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        tables, notes = _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
-        if by and part[0].aspect not in study.labels:
-            slices = slices_of_items(study, part[0].items, by)
-            columns = slice_columns("metric", equal_preferences(part[0]), slices, confidence=confidence, alpha=alpha)
-            tables |= {"slices": Agreement.part(part[0].aspect, slices=columns)["slices"]}
+    def answer(comparison: RaterComparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+        tables, notes = _answer(comparison, flips_of, resamples, compare_by, confidence, alpha, rng)
+        if by and comparison.aspect not in study.labels:
+            slices = slices_of_items(study, comparison.items, by)
+            columns = slice_columns("metric", equal_preferences(comparison), slices, confidence=confidence, alpha=alpha)
+            tables |= {"slices": Agreement.part(comparison.aspect, slices=columns)["slices"]}
         return tables, notes
 
     labels, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
@@ -209,13 +202,12 @@ def agreement(
         if not labels:
             raise
         comparisons = []
-    parts = list(zip(comparisons, joint_aspects(comparisons), strict=True))
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
     answers = each(
         answer,
-        parts,
+        comparisons,
         rng=generator,
         progress=progress,
         desc="agreement",
@@ -260,27 +252,23 @@ def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
 
 def _answer(
     comparison: RaterComparison,
-    beside: JointAspects,
     flips_of: Callable[[RaterComparison], NDArray[np.int8]],
     resamples: int,
-    compare_by: tuple[str, ...],
+    compare_by: Sequence[str],
     confidence: float,
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    n_units = comparison.design.n_units
-    if are_choices(comparison):  # statistics of preferences need no sign flips
-        no_flips = np.empty((0, n_units), dtype=np.int8)
-        if comparison.design.item_weights is None:
-            columns, groups = resampled_groups(comparison, resamples, rng)
-            sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
-        else:  # clusters with equal preferences may differ in weight
-            times = comparison.design.counted(resamples, rng)
-            sample = Sample(comparison=comparison, times=times, flips=no_flips)
+    design, columns = comparison.design, None
+    n_units, choices = design.n_units, are_choices(comparison)
+    if choices and design.item_weights is None:  # else clusters with equal preferences may differ in weight
+        columns, times = resampled_groups(comparison, resamples, rng)
     else:
-        times = comparison.design.counted(resamples, rng)
-        sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
-    draws = {name: beside.compute(statistic, sample) for name, statistic in STATISTICS.items()}
+        times = design.counted(resamples, rng)
+    # Statistics of preferences need no sign flips.
+    flips = np.empty((0, n_units), dtype=np.int8) if choices else flips_of(comparison)
+    sample = Sample(comparison=comparison, times=times, flips=flips, columns=columns)
+    draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {
@@ -297,62 +285,36 @@ def _answer(
     metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
     words = dict(zip(standing["metric"], standing["group"], strict=True))
     metrics["group"] = [words.get(name) for name in comparison.metrics]
-    best, places = _shown(comparison, differences, standing)
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
         common=_common(sample),
-        comparisons=_comparison_columns(comparison, differences, places),
+        comparisons=_comparison_columns(comparison, differences),
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
-    left = len(differences.pairs) - len(places) if differences.tests else 0
-    few = f"the table comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those with the "
-    few += f"{best} best metrics; all pairs were tested together"
-    notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
 
 
-def _shown(
-    comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
-) -> tuple[int, NDArray[np.intp]]:
-    """Number of best metrics whose pairs are listed, and positions of these pairs.
-
-    With at most `MOST_PAIRS` pairs, all metrics and all pairs.
-    """
-    n = len(comparison.metrics)
-    if len(differences.pairs) <= MOST_PAIRS:
-        return n, np.arange(len(differences.pairs))
-    best = max(1, MOST_PAIRS // n)
-    among = np.isin(comparison.metrics, standing["metric"][:best])
-    return best, np.flatnonzero(among[differences.pairs].any(axis=1))
-
-
-def _comparison_columns(
-    comparison: RaterComparison, differences: Differences, places: NDArray[np.intp]
-) -> dict[str, Any]:
-    names = pl.Series(comparison.metrics, dtype=pl.String)
-    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs[places].T)
-    families = list(differences.tests.values())
-    statistics = pl.Series(list(differences.tests), dtype=pl.String)
-    numbers = {"difference": "estimate", "difference_low": "low", "difference_high": "high"}
-    numbers |= {name: name for name in ("p_value", "p_adjusted")}
-    return {
-        "metric_a": first,
-        "metric_b": second,
-        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(places))),
-        "n": np.tile(differences.n[places], len(families)),
-        **{
-            name: np.concatenate([*(getattr(family, field)[places] for family in families), np.empty(0)])
-            for name, field in numbers.items()
-        },
-        "note": np.where(
-            np.concatenate([*(family.at_threshold[places] for family in families), np.empty(0, dtype=np.bool_)]),
-            AT_THRESHOLD,
-            "",
-        ).tolist(),
-    }
+def _comparison_columns(comparison: RaterComparison, differences: Differences) -> dict[str, Any]:
+    first, second = np.array(comparison.metrics)[differences.pairs].T
+    columns = [
+        {
+            "metric_a": first,
+            "metric_b": second,
+            "statistic": np.full(len(first), name),
+            "n": differences.n,
+            "difference": family.estimate,
+            "difference_low": family.low,
+            "difference_high": family.high,
+            "p_value": family.p_value,
+            "p_adjusted": family.p_adjusted,
+            "note": np.where(family.at_threshold, AT_THRESHOLD, ""),
+        }
+        for name, family in differences.tests.items()
+    ]
+    return {name: np.concatenate([part[name] for part in columns]) for name in columns[0]} if columns else {}
 
 
 def _common(sample: Sample) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def are_choices(comparison: RaterComparison) -> bool:
 
 def resampled_groups(
     comparison: RaterComparison, resamples: int, rng: np.random.Generator
-) -> tuple[Ints, NDArray[np.uint32]]:
+) -> tuple[Ints, NDArray[np.unsignedinteger[Any]]]:
     """Resample groups of clusters with equal preferences.
 
     Returns

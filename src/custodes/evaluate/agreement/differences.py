@@ -14,7 +14,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
 
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks; up to this many clusters, each cluster is a block."""
@@ -37,9 +37,6 @@ class Tester:
     flips: multiple_testing.Flips
     confidence: float
     alpha: float
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     @classmethod
     def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:

@@ -43,9 +43,6 @@ class SystemScores:
     metrics: Floats
     pairs: Bools
 
-    def __post_init__(self) -> None:
-        read_only(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -63,9 +60,6 @@ class Sample:
     flips: NDArray[np.int8]
     columns: Ints | None = None
     memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
         """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
@@ -103,18 +97,10 @@ class Sample:
         ]
         people, metrics = np.empty((2, len(self.times), *from_file[1].shape))
         for rows in alike(of_people, of_metrics):
-            pair = of_people[rows[0]], of_metrics[rows[0]]
-            sides = (
-                (comparison.human[np.newaxis], comparison.human_system[np.newaxis]),
-                (comparison.metric_scores[rows], comparison.metric_system[rows]),
-            )
-            if (pair[0] == pair[1]).all():  # one fit for all
-                fitted = self._fitted(*map(np.concatenate, zip(*sides, strict=True)), cells=pair[0])
-                people[:, rows], metrics[:, rows] = fitted[:, :1], fitted[:, 1:]
-            else:
-                people[:, rows], metrics[:, rows] = (
-                    self._fitted(*side, cells=cells) for side, cells in zip(sides, pair, strict=True)
-                )
+            scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
+            people[:, rows] = self._fitted(*scores_of_people, cells=of_people[rows[0]])
+            scores_of_metrics = comparison.metric_scores[rows], comparison.metric_system[rows]
+            metrics[:, rows] = self._fitted(*scores_of_metrics, cells=of_metrics[rows[0]])
         return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
 
     def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
@@ -138,11 +124,6 @@ class Sample:
     def choices(self) -> Choices:
         """Agreement of human and metric preferences."""
         return Choices(self.comparison, self.times, self.columns)
-
-    @cached_property
-    def population_wins(self) -> tuple[Floats, Floats]:
-        """(B, metrics, systems) each: simulated net wins of systems with very many items."""
-        return read_only(population_values(*self.choices.net_wins, n_units=self.comparison.design.n_units))
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:
@@ -195,9 +176,7 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 class Statistic:
     """A statistic of agreement.
 
-    `compute` returns (1 + B, metrics) for a sample. `of_people` does the same for given human scores (..., items,
-    systems) and metric scores, and returns (..., 1 + B, metrics); it is set if computing several aspects at once is
-    faster.
+    `compute` returns (1 + B, metrics) for a sample.
 
     `chance` is the chance level, or a function of a sample that returns (1 + B, metrics) where it depends on ties
     (None: not defined). `smooth`: a single cluster changes the statistic only slightly; differences are then tested
@@ -216,7 +195,6 @@ class Statistic:
     label: str
     doc: str
     compute: Callable[[Sample], Floats]
-    of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
     per_item: Callable[[RaterComparison], Floats] | None = None
     bounds: intervals.Bounds = intervals.ANY
     fewest: int = FEWEST

@@ -16,7 +16,7 @@ from custodes.data.study import Study
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
 VERDICTS, RATINGS = "verdicts", "ratings"
 OUTCOMES = ("win", "tie", "loss")
@@ -55,9 +55,6 @@ class AnnotatorAnswers:
     sided_pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sign: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     order: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     @property
     def continuous(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,9 @@ NO_AGREEMENT = "the others agree too little with one another"
 ABOVE_CHANCE = "agreement is above that of random answers"
 
 
-class Tests(NamedTuple):
-    """P-values of each annotator (workers,), NaN if not tested.
-
-    `side` tests position preference and `little` low agreement; `first` is whether the output shown first was preferred
-    in more than half of the verdicts.
-    """
-
-    side: Floats
-    little: Floats
-    first: Bools
+Tests = tuple[Floats, Floats, Bools]
+"""P-values of position preference and of low agreement, NaN if not tested, and whether the output shown first was
+preferred in more than half of the verdicts, (workers,) each."""
 
 
 def annotator_columns(
@@ -51,7 +44,7 @@ def annotator_columns(
     unknown = np.where(persons, 1.0, np.nan)
     sided = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n)
     agreement = _agreement(part, times, confidence)
-    compared = _compared(part, trusted=~(sided.p_value <= LEVEL))
+    little, chance, untested = _compared(part, trusted=~(sided.p_value <= LEVEL))
     ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
     columns = {
         "answer_type": part.what,
@@ -65,10 +58,10 @@ def annotator_columns(
         "first_rate": sided.share * unknown,
         "tie_rate": ratio(ties, number) if part.what == VERDICTS else np.nan,
         "seconds": part.seconds * unknown,
-        "p_chance": compared.chance * unknown,
-        "untested_reason": np.where(persons, compared.reason, ""),
+        "p_chance": chance * unknown,
+        "untested_reason": np.where(persons, untested, ""),
     }
-    return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
+    return columns, (sided.p_value * unknown, little * unknown, sided.share > 0.5)
 
 
 def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
@@ -99,20 +92,12 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
         yield some, sums, table_sums(*codes, shape=size).astype(np.float64)
 
 
-class _Compared(NamedTuple):
-    """Tests of the agreement of each annotator (workers,) with the others.
+def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
+    """Compare each annotator (workers,) with the others on the same tasks; only the `trusted` ones are a reference.
 
-    `chance`: p-values of 'agrees no more than random answers'. `little`: p-values of 'agrees at least `HALF` as much as
-    the others do with one another', tested only where the former is not rejected. NaN if not tested, for this `reason`.
+    P-values of 'agrees at least half as much as the others' and of 'agrees no more than random answers', and the reason
+    why the first is not tested.
     """
-
-    little: Floats
-    chance: Floats
-    reason: NDArray[np.str_]
-
-
-def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
-    """Compare each annotator with the others on the same tasks; only the `trusted` ones are used as reference."""
     answers = part.answers
     peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
     clusters, others = _positive(part, peers.others)
@@ -122,7 +107,7 @@ def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
     few, disagree = clusters < FEWEST, ~(others <= LEVEL)
     above = chance <= LEVEL
     reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
-    return _Compared(np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason)
+    return np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason
 
 
 def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:

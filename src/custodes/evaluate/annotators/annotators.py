@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,7 +42,6 @@ from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
-from custodes.stats.arrays import Floats
 from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
@@ -277,10 +276,10 @@ def annotators(
             label=lambda part: part.aspect + part.what,
         )
     )
-    for outcome, (adjusted, flags) in zip(answers, _claims([outcome.tests for outcome in answers], alpha), strict=True):
-        outcome.tables["annotators"] |= adjusted | {"flags": flags}
-    tables = [Annotators.part(outcome.aspect, **outcome.tables) for outcome in answers]
-    notes = [*chosen.notes, *data_notes, *who, *(note for outcome in answers for note in outcome.notes)]
+    for (columns, _, _), claims in zip(answers, _claims([tests for _, tests, _ in answers], alpha), strict=True):
+        columns["annotators"] |= claims
+    tables = [Annotators.part(part.aspect, **columns) for part, (columns, *_) in zip(parts, answers, strict=True)]
+    notes = [*chosen.notes, *data_notes, *who, *(note for *_, of_part in answers for note in of_part)]
     return Annotators.of(tables, notes)
 
 
@@ -291,13 +290,6 @@ def _shown(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(named | most)
 
 
-class _Part(NamedTuple):
-    aspect: str
-    tables: dict[str, dict[str, Any]]
-    tests: Tests
-    notes: list[Note]
-
-
 def _answer(
     part: AnnotatorAnswers,
     rng: np.random.Generator,
@@ -306,7 +298,7 @@ def _answer(
     method: Method,
     resamples: int,
     confidence: float,
-) -> _Part:
+) -> tuple[dict[str, dict[str, Any]], Tests, list[Note]]:
     times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
     is_person = np.array([name in person_names for name in part.raters])
     slots = int((~is_person).sum())
@@ -337,29 +329,21 @@ def _answer(
         "labels": together,
     }
     untested = Counter(columns["untested_reason"].tolist())
-    return _Part(part.aspect, tables, tests, _notes(part, chosen, why, reason, slots, untested))
+    return tables, tests, _notes(part, chosen, why, reason, slots, untested)
 
 
-def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
+def _claims(tests: list[Tests], alpha: float) -> list[dict[str, Any]]:
     """Adjusted p-values and flags of every part; the adjustment covers all tests of the study."""
-    sizes = [len(test.side) for test in tests]
-    flat = np.concatenate([np.concatenate([test.side, test.little]) for test in tests])
-    adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([2 * n for n in sizes])[:-1]))
+    flat = np.concatenate([p_values for side, little, _ in tests for p_values in (side, little)])
+    adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([len(p) for *both, _ in tests for p in both])))
     result = []
-    for test, n in zip(tests, sizes, strict=True):
-        side, little = np.split(next(adjusted), [n])
+    for _, _, first in tests:
+        side, little = next(adjusted), next(adjusted)
         flags = [
-            [
-                word
-                for word, claimed in (
-                    (FIRST if test.first[w] else SECOND, side[w] <= alpha),
-                    (LITTLE, little[w] <= alpha),
-                )
-                if claimed
-            ]
-            for w in range(n)
+            [FIRST if is_first else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
+            for p_side, p_little, is_first in zip(side, little, first, strict=True)
         ]
-        result.append(({"p_position": side, "p_careless": little}, flags))
+        result.append({"p_position": side, "p_careless": little, "flags": flags})
     return result
 
 

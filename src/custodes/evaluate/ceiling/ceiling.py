@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, Unpack, get_args
+from typing import Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,6 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, labels, score, share, table
-from custodes.arguments import at_least, one_of
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
@@ -24,7 +23,6 @@ from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
 from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
 from custodes.evaluate.ceiling.prediction_target import (
-    FOLDS,
     MODELS,
     Folds,
     Model,
@@ -38,7 +36,6 @@ from custodes.progress import Progress, silent
 from custodes.stats.learning import heldout
 
 Level = Literal["output", "system"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 LONE = "annotators rated only one item or cluster, and cross-validation needs two"
 
 
@@ -260,10 +257,6 @@ def ceiling(
     >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
     """
-    one_of("level", level, LEVELS)
-    one_of("folds", folds, FOLDS)
-    one_of("model", model, MODELS)
-    at_least("steps", steps, 1)
     if level == "system" and (folds != "item" or in_use is not None):
         raise OptionError("folds and in_use are for level='output': level='system' leaves out systems and has no paths")
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.rater_scores import METRIC, RaterScores
-from custodes.stats.arrays import Floats, read_only, up_to_rounding
+from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 from custodes.stats.pooled_correlation import pooled_correlation
@@ -82,9 +82,6 @@ class Target(PredictedAspect):
     fold: NDArray[np.intp]
     whole: bool
     times: NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     @cached_property
     def x(self) -> Floats:

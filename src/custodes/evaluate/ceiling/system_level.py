@@ -19,7 +19,7 @@ from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.memory import check_memory, of_resamples
 from custodes.stats import bootstrap, intervals, split_half
-from custodes.stats.arrays import Floats, read_only, up_to_rounding
+from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.learning import heldout
 from custodes.stats.learning.lasso import ALPHAS
 from custodes.stats.learning.systems_left_out import (
@@ -45,9 +45,6 @@ class SystemTarget(PredictedAspect):
     systems: NDArray[np.intp]
     wins: Floats
     times: NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     @property
     def n_clusters(self) -> int:

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from custodes.data.comparisons import Comparisons
 from custodes.errors import listed
-from custodes.evaluate.agreement.differences import MOST_BLOCKS
+from custodes.evaluate.agreement.differences import Tester, chance_tests
+from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats import bootstrap, correlation, multiple_testing
+from custodes.stats import correlation
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import with_point
-from custodes.stats.pooled_correlation import pooled_correlation
 from custodes.stats.system_scores import blocks_of
 
 FEW_ITEMS = 30
@@ -57,7 +57,7 @@ def compared_problems(
     shared = [np.asarray(both.item[both.by_all]) for both in joint]  # items rated by both
     return [
         *_of_people(comparison, human),
-        *_against_people(comparison, shared, lower=lower, resamples=resamples),
+        *_against_people(comparison, lower=lower, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
         *_coverage(comparison, shared),
         *_common_items(comparison, human),
@@ -73,37 +73,22 @@ def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Prob
         yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in sides else 1])
 
 
-def _against_people(
-    comparison: RaterComparison, shared: Sequence[Ints], *, lower: Set[str], resamples: int
-) -> Iterator[Problem]:
+def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
     """Metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
         yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
-    design, scores = comparison.design, comparison.scores
-    both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
-    if not both.any():
+    scores = comparison.scores
+    if not (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
         return
-    weights, outputs = design.item_weights, scores.metrics.reshape(len(both), -1)
-    if weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
+    outputs = scores.metrics.reshape(len(scores.metrics), -1)
+    if comparison.design.item_weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
         return  # the other statistics take several times as long
-    block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
-    n_blocks = int(block.max()) + 1
-    draws = pooled_correlation(
-        "kendall",
-        scores.human,
-        scores.metrics,
-        units=block[scores.items],
-        weights=with_point(1.0 - np.eye(n_blocks)),
-        item_weights=None if weights is None else weights[scores.items],
-    )
-    present = np.zeros((n_blocks, len(both)), dtype=bool)
-    for m, items in enumerate(shared):
-        present[block[items], m] = present[block[scores.items[both[m]]], m] = True
-    flips = multiple_testing.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
-    tests = multiple_testing.flip_tests(
-        draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE, alpha=alpha
-    )
+    no_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
+    sample = Sample(comparison=comparison, times=with_point(no_draws), flips=no_draws)
+    n_flips = resamples if resamples >= FEWEST_FLIPS else 0
+    tester = Tester.of(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
+    tests = chance_tests(tester, "kendall_global")
     clear = tests.significant(alpha) & (tests.estimate < 0)
     against = [name for name, below in zip(comparison.metrics, clear, strict=True) if below]
     for is_lower, advice in ADVICE.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -120,17 +119,20 @@ def check(
     """
     chosen = study.select(**selection_of(setting), one_side=True)
     examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
-    notes = list(dict.fromkeys([note for part in examined for note in part.notes] or chosen.notes))
+    notes = list(dict.fromkeys([note for *_, of_part, _ in examined for note in of_part] or chosen.notes))
     lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
     of_metrics = each(
         partial(compared_problems, lower=lower, resamples=resamples),
-        [part.comparison for part in examined if part.compared],
+        [comparison for comparison, compared, *_ in examined if compared],
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
     )
-    compared = iter(list(of_metrics))
-    parts = [part.part(chosen, [*part.problems, *(next(compared) if part.compared else ())]) for part in examined]
+    further = iter(of_metrics)
+    parts = [
+        _part(chosen, comparison, [*problems, *(next(further) if compared else ())], comparable=comparable)
+        for comparison, compared, comparable, _, problems in examined
+    ]
     frame = chosen.raters.frame
     used = {
         **{name: frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
@@ -145,42 +147,33 @@ def check(
     return Check.of([*parts, everywhere], notes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Examined:
-    """Results for one aspect. `compared`: whether metrics are compared with annotators; otherwise `problems` says why
-    not.
-
-    `comparable` is False if annotators rate on different scales.
-    """
-
-    comparison: RaterComparison
-    compared: bool
-    comparable: bool
-    notes: Sequence[Note]
-    problems: Sequence[Problem]
-
-    def part(self, chosen: Study, problems: Sequence[Problem]) -> dict[str, pl.DataFrame]:
-        """The tables of the aspect."""
-        comparison, comparable = self.comparison, self.comparable
-        ties = tie_rates(comparison, comparable=comparable)
-        raters = raters_of(chosen, comparison, ties)
-        return Check.part(
-            comparison.aspect,
-            summary=summary_of(comparison, raters, ties, comparable=comparable),
-            raters=raters,
-            problems=columns_of([*problems, *(() if chosen.labels else either_problems(comparison))]),
-        )
+def _part(
+    chosen: Study, comparison: RaterComparison, problems: Sequence[Problem], *, comparable: bool
+) -> dict[str, pl.DataFrame]:
+    """The tables of an aspect; `comparable` is False if annotators rate on different scales."""
+    ties = tie_rates(comparison, comparable=comparable)
+    raters = raters_of(chosen, comparison, ties)
+    return Check.part(
+        comparison.aspect,
+        summary=summary_of(comparison, raters, ties, comparable=comparable),
+        raters=raters,
+        problems=columns_of([*problems, *(() if chosen.labels else either_problems(comparison))]),
+    )
 
 
-def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
+def _examined(
+    chosen: Study, aspect: str, setting: Setting
+) -> tuple[RaterComparison, bool, bool, Sequence[Note], Sequence[Problem]]:
+    """The comparison of an aspect, whether metrics are compared with annotators, whether annotators use one scale,
+    notes, and problems, which say why metrics are not compared."""
     several, why = len(chosen.systems) > 1, ""
     if chosen.labels:  # labels are examined output by output, by `rates`
         comparison = all_raters(chosen, aspect, setting)
-        return _Examined(comparison=comparison, compared=False, comparable=True, notes=chosen.notes, problems=())
+        return comparison, False, True, chosen.notes, ()
     if chosen.humans and chosen.metrics and several:
         try:
             comparison = compared_on(chosen, aspect, setting)
-            return _Examined(comparison=comparison, compared=True, comparable=True, notes=comparison.notes, problems=())
+            return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
             why = str(error)
     notes, comparable = [*chosen.notes], True
@@ -193,4 +186,4 @@ def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     problems = [problem("nothing-compared", why=why)] if why and several else []
     problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return _Examined(comparison=comparison, compared=False, comparable=comparable, notes=notes, problems=problems)
+    return comparison, False, comparable, notes, problems

@@ -13,14 +13,12 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
-from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.evaluate.complementarity.distances import (
     KINDS,
-    LEVELS,
     Distances,
     Level,
     Rankings,
@@ -221,8 +219,6 @@ def complementarity(
     >>> made.averages["kinds"].to_list()
     ['human-human', 'human-metric', 'metric-metric']
     """
-    one_of("level", level, LEVELS)
-    one_of("distance", distance, rank_distance.RULES)
     rankings = Rankings.of(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
@@ -234,9 +230,9 @@ def complementarity(
         raise InputError(f"{study.name}: no two raters rank two common outputs; select raters that are not constant")
     with one_blas_thread():
         # A separate generator: estimates do not depend on the number of resamples.
-        space = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
+        space, of_space, left_out, space_notes = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
     more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
-    summary = Complementarity.declared()["summary"].schema
+    summary = dict.fromkeys(Complementarity.declared()["summary"].schema) | {"level": level} | of_space
     ends: dict[str, Any] = {"confidence": confidence, "clusters": who.design.n_units}
     tables = Complementarity.part(
         "",
@@ -257,12 +253,12 @@ def complementarity(
             "position": _positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
-        summary={**dict.fromkeys(summary), "level": level, **space.summary} if space.summary else {},
-        left_out=who.left_out_columns(space.left_out),
-        **space.tables,
+        summary=summary if of_space else {},
+        left_out=who.left_out_columns(left_out),
+        **space,
     )
     notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
-    notes += [*few_clusters_notes(who.design.n_units, resamples), *space.notes]
+    notes += [*few_clusters_notes(who.design.n_units, resamples), *space_notes]
     return Complementarity.of([tables], notes)
 
 

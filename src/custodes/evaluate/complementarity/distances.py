@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS = ("human-human", "human-metric", "metric-metric")
 KEPT = 50
 """Resamples for which the distances of every pair are stored, for the stability of communities."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,49 +28,40 @@ FEWEST = 4
 FEWEST_THINGS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Structure:
-    """Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters
-    left out with the reason, and notes."""
-
-    tables: dict[str, dict[str, Any]]
-    summary: dict[str, Any]
-    left_out: list[tuple[str, str]]
-    notes: list[Note]
+Structure = tuple[dict[str, dict[str, Any]], dict[str, Any], list[tuple[str, str]], list[Note]]
+"""Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters left
+out with the reason, and notes."""
 
 
 def structure(
     rankings: Rankings, distances: Distances, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
     """Components and communities; `times` (1 + B, clusters) are bootstrap weights of the clusters of items."""
-    who, space = rankings.who, _space(rankings, times)
+    who, (placed, gaps, points, shared, column_weights) = rankings.who, _space(rankings, times)
     linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
-    result = Structure(
-        tables={},
-        summary={},
-        left_out=[
-            *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in space.gaps),
-            *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
-        ],
-        notes=noted(
-            (
-                "partial-representation",
-                space.partial,
-                f"components and coordinates use {space.points.shape[2]} of {rankings.values.shape[2]} "
-                f"{rankings.thing}s; the others lack a rank by some rater",
-            )
-        ),
+    tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
+    left_out = [
+        *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in gaps),
+        *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
+    ]
+    notes = noted(
+        (
+            "partial-representation",
+            int((~shared).sum()),
+            f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
+            f"{rankings.thing}s; the others lack a rank by some rater",
+        )
     )
-    if len(space.kept) > 1:
-        explained = ordination.explained_variance(space.points, column_weights=space.column_weights)
-        by_name = np.argsort([who.names[i] for i in space.kept])  # resamples do not depend on the order of raters
-        null = ordination.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
-        result.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
-        result.summary.update(
-            raters=len(space.kept),
+    if len(placed) > 1:
+        explained = ordination.explained_variance(points, column_weights=column_weights)
+        by_name = np.argsort([who.names[i] for i in placed])  # resamples do not depend on the order of raters
+        null = ordination.null_explained(points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
+        tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
+        summary.update(
+            raters=len(placed),
             rankings=rankings.values.shape[1],
-            ranked=space.points.shape[2],
+            ranked=points.shape[2],
             **with_interval(
                 "dimension",
                 ordination.needed(explained, share=SHARE),
@@ -81,51 +71,42 @@ def structure(
             ),
             dimension_null=ordination.needed(null, share=SHARE).mean(),
         )
-    if len(space.kept) >= FEWEST:
-        x, y = ordination.coordinates(space.points[0], k=2).T
-        result.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
+    if len(placed) >= FEWEST:
+        x, y = ordination.coordinates(points[0], k=2).T
+        tables["coordinates"] = {**labelled(who, placed), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, unconnected = _similarity(rankings, distances, linked)
         unlike = (
             f"{unconnected} pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
         )
-        result.notes.extend(noted(("unconnected-raters", unconnected, unlike)))
+        notes += noted(("unconnected-raters", unconnected, unlike))
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
         stable, rand = communities.stability(similarity[1:], labels, seed=seed)
-        by_sums = _rank_sum_communities(space, seed)
-        result.tables["clusters"] = {
+        by_sums = _rank_sum_communities(placed, points[0], seed)
+        tables["clusters"] = {
             **labelled(who, linked),
             "cluster": labels + 1,
             "stability": stable,
             "rank_sum_cluster": [by_sums.get(rater) for rater in linked.tolist()],
         }
-        result.summary.update(
+        summary.update(
             clusters=int(labels.max()) + 1,
             modularity=communities.modularity(similarity[0], labels),
             clusters_agreement=rand.mean() if len(rand) else None,
             rank_sum_clusters=max(by_sums.values(), default=None),
         )
-    return result
+    return tables, summary, left_out, notes
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Space:
-    """Raters `kept` as `points` (B, raters, things) without gaps, and raters with `gaps`.
+def _space(
+    rankings: Rankings, times: Floats
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.bool_], Floats | None]:
+    """The space of the things that every rater ranked; if these are too few, of the raters that ranked every thing.
 
-    `partial` is the number of things left out; `column_weights` (B, things) are weights if things are resampled instead
-    of rankings.
+    Returns the raters in it, raters with gaps, points (B, raters, things), the things used, and weights of things (B,
+    things) if things are resampled instead of rankings.
     """
-
-    kept: NDArray[np.intp]
-    gaps: NDArray[np.intp]
-    points: Floats
-    partial: int
-    column_weights: Floats | None
-
-
-def _space(rankings: Rankings, times: Floats) -> _Space:
-    """The space of the things that every rater ranked; if these are too few, of the raters that ranked every thing."""
     varies, design = np.flatnonzero(rankings.who.varies), rankings.who.design
     values = rankings.values[varies]
     drawn = times[: 1 + RESAMPLES, design.units] * design.weights
@@ -140,24 +121,20 @@ def _space(rankings: Rankings, times: Floats) -> _Space:
     whole = np.isfinite(points[0]).all(axis=1)  # a ranking of one thing is not a ranking
     # A study with gaps can lose a thing in a resample; such resamples are left out of the intervals.
     usable = np.isfinite(points[:, whole]).all(axis=(1, 2))
-    return _Space(
-        kept=varies[whole],
-        gaps=varies[~whole],
-        points=points[usable][:, whole],
-        partial=int((~shared).sum()),
-        column_weights=None if by_system else drawn[:, shared],
-    )
+    column_weights = None if by_system else drawn[:, shared]
+    return varies[whole], varies[~whole], points[usable][:, whole], shared, column_weights
 
 
-def _rank_sum_communities(space: _Space, seed: int) -> dict[int, int]:
-    """Community, from 1, of each rater with a place among the components: similarity is the correlation of the sums of
-    ranks, 0 if negative (Louvain's method needs weights that are not)."""
-    points = space.points[0]
+def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -> dict[int, int]:
+    """Community, from 1, of each rater with a place among the components, `points` (raters, things).
+
+    Similarity is the correlation of the sums of ranks, 0 if negative (Louvain's method needs weights that are not).
+    """
     if len(points) < FEWEST:
         return {}
     similarity = np.nan_to_num(pearson(points[:, np.newaxis], points), nan=0.0)
     labels = communities.communities(up_to_rounding(np.maximum(similarity, 0.0)), seed=seed)
-    return dict(zip(space.kept.tolist(), (labels + 1).tolist(), strict=True))
+    return dict(zip(raters.tolist(), (labels + 1).tolist(), strict=True))
 
 
 def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.intp]) -> tuple[Floats, int]:

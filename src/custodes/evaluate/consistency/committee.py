@@ -11,7 +11,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats
 from custodes.stats.judging.committee import (
     best_subset,
     chosen_elsewhere,
@@ -19,8 +19,8 @@ from custodes.stats.judging.committee import (
     effective_size,
     error_correlation,
     majority,
-    mean_of,
 )
+from custodes.stats.system_scores import weighted_item_mean
 
 FOLDS = 5
 MOST_JUDGES = 60
@@ -80,57 +80,34 @@ def _panels(
     labels, values = [*names], right
     single = np.full(len(unit), np.nan)
     if len(judges) > 1:
-        subset, single = chosen_elsewhere(verdicts, people, fold=_folds(unit))
+        subset, single = chosen_elsewhere(verdicts, people, fold=np.unique(unit, return_inverse=True)[1] % FOLDS)
         every = correct(majority(verdicts), people)
         best = int(right.mean(axis=1).round(12).argmax())
         labels = [EVERYBODY, CHOSEN, BEST, *labels]
         members = [(*range(len(judges)),), best_subset(verdicts, people), (best,), *members]
         values = np.stack([every, subset, single, *right])
-    accuracy = mean_of(values, units=unit, weights=times)
-    gain = mean_of(values - single, units=unit, weights=times).round(12)
+    accuracy = weighted_item_mean(values, units=unit, weights=times)
+    gain = weighted_item_mean(values - single, units=unit, weights=times).round(12)
     gain[:, [label == BEST for label in labels]] = np.nan  # difference to itself
-    one, each, cost, counted = _one_verdict(study, part, judges, used)
-    spent = [
-        sum(cost[j] * each[j] for j in panel) if len({counted[j] for j in panel}) == 1 else np.nan for panel in members
-    ]
-    alone = [panel[0] if len(panel) == 1 else None for panel in members]
+    cost, counted = _costs(study, part, judges, used)
+    spent = [cost[[*panel]].sum() if len({counted[j] for j in panel}) == 1 else np.nan for panel in members]
     return {
         "panel": labels,
         "judges": [[names[j] for j in panel] for panel in members],
         "size": [len(panel) for panel in members],
         **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **ends),
         **with_interval("gain", gain, bounds=intervals.ANY, **ends),
-        "single_verdict_accuracy": np.array([np.nan if j is None else one[j] for j in alone]),
         "cost_per_correct": np.array(spent) / accuracy[0],
-        "single_verdict_cost_per_correct": np.array([np.nan if j is None else cost[j] / one[j] for j in alone]),
     }
 
 
-def _folds(unit: Ints) -> Ints:
-    """(n,): the fold of each comparison; clusters are kept whole."""
-    _, place = np.unique(unit, return_inverse=True)
-    return place % FOLDS
-
-
-def _one_verdict(
-    study: Study, part: RaterPreferences, judges: list[int], used: Bools
-) -> tuple[Floats, Floats, Floats, list[str | None]]:
-    """(judges,): accuracy of a single verdict, verdicts per comparison, cost of a verdict, and its unit.
-
-    NaN if a judge gave scores or one verdict per comparison, and without a cost.
-    """
-    n_pairs = max(1, len(part.design.pairs))
-    key = part.item[used] * n_pairs + part.pair[used]
-    rows = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(key.tolist()))
-    place = np.searchsorted(key, rows["comparison"].to_numpy())
-    right = correct(rows["preference"].to_numpy(), part.people[used][place])
-    answers = rows.select("rater", "comparison").with_columns(right=right)
-    by = answers.group_by("rater", "comparison").agg(pl.col("right").mean(), pl.len().alias("n"))
-    means = {r: (m, n) for r, m, n in by.group_by("rater").agg(pl.col("right").mean(), pl.col("n").mean()).iter_rows()}
-    values = [means.get(r, (np.nan, np.nan)) for r in judges]
-    one = np.array([right if n > 1 else np.nan for right, n in values])
-    # Scores are excluded: each is of one output, and a comparison needs two.
-    each = np.array([2.0 if np.isnan(n) else n for _, n in values])
+def _costs(study: Study, part: RaterPreferences, judges: list[int], used: Bools) -> tuple[Floats, list[str | None]]:
+    """(judges,): cost of the verdicts on a comparison, NaN if unknown, and its unit."""
+    key = part.item[used] * max(1, len(part.design.pairs)) + part.pair[used]
+    verdicts = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(key.tolist()))
+    number = verdicts.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
+    # Scores are not verdicts: each is of one output, and a comparison needs two.
+    each = dict(number.iter_rows())
     raters = study.raters.only([part.raters[r] for r in judges]).frame
     cost = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)
-    return one, each, cost, raters["cost_unit"].to_list()
+    return cost * [each.get(r, 2.0) for r in judges], raters["cost_unit"].to_list()

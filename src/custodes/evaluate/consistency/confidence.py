@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,10 @@ POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)
 
 
-def confidence_columns(
+def confidence_rows(
     study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
-) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
-    """The columns of `confidence` and of `reliability`, and the test of each rater with probabilities and human
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
+    """The rows of `confidence` and of `reliability`, and the test of each rater with probabilities and human
     verdicts."""
     rows = _forecasts(study, part, setting)
     results: list[dict[str, Any]] = []
@@ -59,18 +60,24 @@ def confidence_columns(
         p_value = np.nan if few else float(tested.p_value)
         findings.append(Finding(part.aspect, name, CONFIDENCE, "", surer, ends[0], ends[1], p_value, reason))
         error, by_chance = expected_error(sure, right, bins, units=unit)
-        one = {"rater": name, "comparisons": len(together), "verdicts": len(answers)}
-        one |= {"mean_confidence": sure.mean(), "accuracy": right.mean()}
         results.append(
-            one
-            | {"overconfidence": surer, "overconfidence_low": ends[0], "overconfidence_high": ends[1]}
-            | {"ece": error, "expected_ece": by_chance, "reason": reason}
-            | _scores(together, part.n_units, times, confidence)
+            {
+                "rater": name,
+                "comparisons": len(together),
+                "verdicts": len(answers),
+                "mean_confidence": sure.mean(),
+                "accuracy": right.mean(),
+                "overconfidence": surer,
+                "overconfidence_low": ends[0],
+                "overconfidence_high": ends[1],
+                "ece": error,
+                "expected_ece": by_chance,
+                "reason": reason,
+                **_scores(together, part.n_units, times, confidence),
+            }
         )
-        curves.append(_curve(name, sure, right, bins, unit, confidence))
-    whole = {name: np.array([row[name] for row in results]) for name in results[0]} if results else {}
-    curve = {name: np.concatenate([row[name] for row in curves]) for name in curves[0]} if curves else {}
-    return whole, curve, findings
+        curves += _curve(name, sure, right, bins, unit, confidence)
+    return results, curves, findings
 
 
 def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
@@ -136,16 +143,20 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
     }
 
 
-def _curve(name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float) -> dict[str, Any]:
+def _curve(
+    name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float
+) -> Iterator[dict[str, Any]]:
     """Rows of the reliability curve, one per bin."""
     number = np.bincount(bins)
-    share, low, high = share_by_bin(right, bins, units=unit, confidence=confidence)
-    return {
-        "rater": np.repeat(name, len(number)),
-        "bin": np.arange(1, len(number) + 1),
-        "verdicts": number,
-        "mean_confidence": np.bincount(bins, weights=sure) / number,
-        "accuracy": share,
-        "accuracy_low": low,
-        "accuracy_high": high,
-    }
+    means = np.bincount(bins, weights=sure) / number
+    shares = share_by_bin(right, bins, units=unit, confidence=confidence)
+    for k, (n, mean, share, low, high) in enumerate(zip(number, means, *shares, strict=True), start=1):
+        yield {
+            "rater": name,
+            "bin": k,
+            "verdicts": n,
+            "mean_confidence": mean,
+            "accuracy": share,
+            "accuracy_low": low,
+            "accuracy_high": high,
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -17,15 +17,15 @@ from custodes.data.preferences import HALF
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
-from custodes.evaluate.consistency.confidence import confidence_columns
-from custodes.evaluate.consistency.findings import SAID, Finding, finding_columns
-from custodes.evaluate.consistency.length import length_columns
+from custodes.evaluate.consistency.confidence import confidence_rows
+from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
+from custodes.evaluate.consistency.length import length_rows
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.probes import probe_columns, probe_table
+from custodes.evaluate.consistency.probes import probe_rows, probe_table
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
 from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
-from custodes.evaluate.consistency.self_preference import self_preference, self_preference_columns
+from custodes.evaluate.consistency.self_preference import self_preference, self_preference_rows
 from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import each
@@ -301,13 +301,11 @@ class Consistency(Result):
             best="high",
         ),
         difference("gain", "accuracy minus that of the best single judge", interval=True),
-        share("single_verdict_accuracy", "accuracy of a single verdict in one order", "One verdict", essential=False),
         score(
             "cost_per_correct",
             "cost of a comparison divided by accuracy; null without a cost, or with different units",
             essential=False,
         ),
-        score("single_verdict_cost_per_correct", "the same for a single verdict", essential=False),
         labels("judges", "members, chosen on all items"),
         essential=False,
     )
@@ -358,29 +356,20 @@ def consistency(
     )
     parts = rater_preferences(chosen, full)
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
-    findings = [finding for part in answers for finding in part.found]
-    columns = finding_columns(findings, alpha=alpha)
-    aspects = columns.pop("aspect", np.zeros(0, dtype=str))
+    findings = finding_rows([finding for _, of_part, _ in answers for finding in of_part], alpha=alpha)
     tables = [
-        Consistency.part(
-            part.aspect,
-            **part.tables,
-            findings={name: values[aspects == part.aspect] for name, values in columns.items()} if part.found else {},
-        )
-        for part in answers
+        Consistency.part(part.aspect, **frames, findings=[row for row in findings if row["aspect"] == part.aspect])
+        for part, (frames, _, _) in zip(parts, answers, strict=True)
     ]
     same = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
     message = f"{same} ties between identical outputs excluded: the judge was not queried for them"
-    notes = [*chosen.notes, *(note for part in answers for note in part.notes), *noted(("not-asked", same, message))]
+    notes = [
+        *chosen.notes,
+        *(note for *_, of_part in answers for note in of_part),
+        *noted(("not-asked", same, message)),
+    ]
     outcome = Consistency.of(tables, notes)
     return Consistency.of(tables, [*notes, *_notes(outcome, study)])
-
-
-class _Part(NamedTuple):
-    aspect: str
-    tables: dict[str, dict[str, Any]]
-    found: list[Finding]
-    notes: list[Note]
 
 
 def _answer(
@@ -394,31 +383,30 @@ def _answer(
     alpha: float,
     confidence: float,
     resamples: int,
-) -> _Part:
+) -> tuple[dict[str, Any], list[Finding], list[Note]]:
     times = part.design.resampled(resamples, rng)
     orders, confusion, by_position = order_columns(study, part, times, confidence)
     of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, of_missing)
     of_own_systems = owned.get(part.aspect, [])
-    length, by_length = length_columns(part, of_own_systems, confidence, of_length)
+    length, by_length = length_rows(part, of_own_systems, confidence, of_length)
     committee, panels = committee_columns(study, part, times, confidence)
-    sure, reliability, by_confidence = confidence_columns(study, part, setting, times, confidence)
+    sure, reliability, by_confidence = confidence_rows(study, part, setting, times, confidence)
     findings = [*by_position, *by_length, *of_own_systems, *failure_findings(part.aspect, missing), *by_confidence]
-    cells = confusion.pop("cells", np.zeros((0, 9)))
-    tables = {
+    tables: dict[str, Any] = {
         "orders": orders,
-        "confusion": confusion | {cell: cells[:, k] for k, cell in enumerate(CELLS)} if confusion else {},
+        "confusion": confusion,
         "repeats": repeat_columns(part, times, confidence),
         "repeated_labels": label_columns(study, part, times, confidence),
         "missing": missing,
         "length": length,
-        "own_systems": self_preference_columns(of_own_systems),
+        "own_systems": self_preference_rows(of_own_systems),
         "confidence": sure,
         "reliability": reliability,
         "committee": committee,
         "panels": panels,
     }
-    tables["probes"], by_probe = probe_columns(study, part, tables, times, confidence)
+    tables["probes"], by_probe = probe_rows(study, part, tables, times, confidence)
     findings += by_probe
     if by:
         slices = slices_of_items(study, part.design.items, by)
@@ -431,7 +419,7 @@ def _answer(
             "item weights have no effect here: every item counts once",
         )
     )
-    return _Part(part.aspect, tables, findings, notes)
+    return tables, findings, notes
 
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:

@@ -32,25 +32,19 @@ class Finding(NamedTuple):
     kind: str
     factor: str = ""
     estimate: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
+    estimate_low: float = np.nan
+    estimate_high: float = np.nan
     p_value: float = np.nan
     reason: str = ""
 
 
-def finding_columns(findings: Sequence[Finding], *, alpha: float) -> dict[str, Any]:
-    """The columns of `findings`, with p-values adjusted for all tests (Holm)."""
-    if not findings:
-        return {}
+def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str, Any]]:
+    """The rows of `findings` with their aspects, with p-values adjusted for all tests (Holm)."""
     adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
-    columns = {
-        COLUMNS.get(name, name): np.array([getattr(finding, name) for finding in findings]) for name in Finding._fields
-    }
-    labels = [_said(finding, p, alpha) for finding, p in zip(findings, adjusted, strict=True)]
-    return columns | {"p_adjusted": adjusted, "finding": np.array(labels)}
-
-
-COLUMNS = {"low": "estimate_low", "high": "estimate_high"}
+    return [
+        finding._asdict() | {"p_adjusted": p, "finding": _said(finding, p, alpha)}
+        for finding, p in zip(findings, adjusted, strict=True)
+    ]
 
 
 def _said(finding: Finding, adjusted: float, alpha: float) -> str:

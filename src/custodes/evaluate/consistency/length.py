@@ -41,10 +41,10 @@ FEW_OF_A_PAIR = (
 NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other apart from length"
 
 
-def length_columns(
+def length_rows(
     part: RaterPreferences, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
-) -> tuple[dict[str, Any], list[Finding]]:
-    """The columns of `length`, and the test of every rater for a length effect beyond human preference.
+) -> tuple[list[dict[str, Any]], list[Finding]]:
+    """The rows of `length`, and the test of every rater for a length effect beyond human preference.
 
     Comparisons of a rater's own systems are left out, since self-preference would be mistaken for a length effect.
     """
@@ -78,7 +78,7 @@ def length_columns(
                 "reason": reason,
             }
         )
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}, findings
+    return rows, findings
 
 
 def _points_of_margin(correlation: float) -> float:

@@ -47,10 +47,8 @@ def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
         return []
     frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
     tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "factor"], keep="first", maintain_order=True)
-    clearest = tested.sort("p_value", maintain_order=True).group_by("rater", maintain_order=True)
-    rows = clearest.agg(pl.col("factor", "p_value").first(), pl.len()).join(
-        tested.select("rater").unique(maintain_order=True), on="rater", maintain_order="right"
-    )
+    clearest = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
+    rows = tested.group_by("rater", maintain_order=True).agg(clearest, pl.len())
     return [
         Finding(aspect, rater, FAILURES, by, p_value=min(1.0, p_value * n))
         for rater, by, p_value, n in rows.iter_rows()

@@ -11,6 +11,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POSITION, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
+from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import Tested, slot_test
@@ -62,8 +63,8 @@ def order_columns(
         "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
     }
     seen = total[0] > 0
-    cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
-    confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
+    cells = zip(CELLS, drawn[0].reshape(len(raters), 9)[seen].astype(np.int64).T, strict=True)
+    confusion = {"rater": [part.raters[r] for r in raters[seen]], **dict(cells)}
     names = ("rater", "margin", "margin_low", "margin_high", "reason")
     findings = [
         Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))

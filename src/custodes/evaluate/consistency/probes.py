@@ -48,14 +48,14 @@ def probe_table(rater: Column) -> Any:
     )
 
 
-def probe_columns(
+def probe_rows(
     study: Study,
     part: RaterPreferences,
     tables: Mapping[str, Mapping[str, Any]],
     times: Floats,
     confidence: float,
-) -> tuple[dict[str, Any], list[Finding]]:
-    """The columns of `probes`, and the test of each probe.
+) -> tuple[list[dict[str, Any]], list[Finding]]:
+    """The rows of `probes`, and the test of each probe.
 
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs; so
     the difference of a cluster has either sign with equal probability. `tables`: columns of `orders`, `repeats` and
@@ -66,7 +66,7 @@ def probe_columns(
     labels = probes.select("rater", factor.alias("factor"), "item", *OUTCOMES)
     groups = labels.select(KEY).unique().sort(KEY)
     if groups.is_empty():
-        return {}, []
+        return [], []
     group = labels.join(groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")["group"].to_numpy()
     item = label_codes(labels["item"], part.design.items)
     unit = part.design.units[item]
@@ -94,13 +94,14 @@ def probe_columns(
         "reason": reason,
     }
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    names = ("rater", "probe", "effect", "effect_low", "effect_high", "reason")
-    findings = [
-        Finding(part.aspect, rater, PROBE, probe, float(effect), float(low), float(high), float(p_value), str(why))
-        for (rater, probe, effect, low, high, why), p_value in zip(
-            zip(*(columns[name] for name in names), strict=True), tested.p_value, strict=True
+    findings = []
+    for row, p_value in zip(rows, tested.p_value, strict=True):
+        effect, low, high = (float(row[f"effect{end}"]) for end in ("", "_low", "_high"))
+        findings.append(
+            Finding(
+                part.aspect, row["rater"], PROBE, row["probe"], effect, low, high, float(p_value), str(row["reason"])
+            )
         )
-    ]
     pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
     pointwise = {*probes["rater"]} - pairwise
     rows = [
@@ -109,7 +110,7 @@ def probe_columns(
         *_of_repeats(tables["repeats"], "comparisons", "agreement_within_order", pairwise),
         *_of_repeats(tables["repeated_labels"], "outputs", "agreement", pointwise),
     ]
-    return {name: [row[name] for row in rows] for name in columns}, findings
+    return rows, findings
 
 
 def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
 from custodes.evaluate.rater_comparison import all_raters, check_scales
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
 OUTPUT = ["item", "system"]
 MOST_SIGNS = 500_000_000
@@ -52,9 +52,6 @@ class RaterPreferences:
     length: Floats
     signs: Signs
     people: Signs
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
     def of_kind(self, kind: str) -> list[int]:
         """Positions of annotators ('human') or metrics."""

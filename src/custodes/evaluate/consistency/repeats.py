@@ -86,9 +86,9 @@ def label_columns(study: Study, part: RaterPreferences, times: Floats, confidenc
         return {}
     scale = study.labels.get(part.aspect)
     ordered = scale is None or scale.ordered
-    raters = [name for name in part.raters if name in set(rows["rater"])]
-    outputs, runs, changed, same, reliability = [], [], [], [], []
-    for rater in raters:
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    results: list[dict[str, Any]] = []
+    for rater in [name for name in part.raters if name in set(rows["rater"])]:
         of_rater = rows.filter(rater=rater)
         tasks = of_rater.select(OUTPUT).unique().sort(OUTPUT)
         task = of_rater.join(tasks.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")["task"]
@@ -105,17 +105,16 @@ def label_columns(study: Study, part: RaterPreferences, times: Floats, confidenc
         units = part.design.units[label_codes(tasks["item"], part.design.items)]
         drawn = times @ coincidences(labels, units=units, n_units=part.n_units).reshape(part.n_units, -1)
         table = drawn.reshape(len(times), len(words), len(words))
-        same.append(ratio(np.trace(table, axis1=1, axis2=2), table.sum(axis=(1, 2))))
-        reliability.append(alpha(table, scale="ordinal" if ordered else "nominal"))
-        outputs.append(tasks.height)
-        runs.append(of_rater.height / tasks.height)
-        changed.append(float(((labels.votes > 0).sum(axis=1) > 1).mean()))
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    return {
-        "rater": raters,
-        "outputs": outputs,
-        "runs": runs,
-        **with_interval("agreement", np.stack(same, axis=1), bounds=intervals.SHARE, **ends),
-        **with_interval("alpha", np.stack(reliability, axis=1), bounds=intervals.CORRELATION, **ends),
-        "changed": np.array(changed),
-    }
+        same = ratio(np.trace(table, axis1=1, axis2=2), table.sum(axis=(1, 2)))
+        reliability = alpha(table, scale="ordinal" if ordered else "nominal")
+        results.append(
+            {
+                "rater": rater,
+                "outputs": tasks.height,
+                "runs": of_rater.height / tasks.height,
+                **with_interval("agreement", same, bounds=intervals.SHARE, **ends),
+                **with_interval("alpha", reliability, bounds=intervals.CORRELATION, **ends),
+                "changed": ((labels.votes > 0).sum(axis=1) > 1).mean(),
+            }
+        )
+    return {name: np.array([row[name] for row in results]) for name in results[0]}

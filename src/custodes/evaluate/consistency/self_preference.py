@@ -71,10 +71,16 @@ def _of_aspect(
     return findings
 
 
-def self_preference_columns(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The columns of `own_systems`."""
-    if not findings:
-        return {}
-    _, rater, _, system, estimate, low, high, _, reason = map(np.array, zip(*findings, strict=True))
-    bounds = {"partiality": estimate, "partiality_low": low, "partiality_high": high}
-    return {"rater": rater, "system": system, **bounds, "reason": reason}
+def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The rows of `own_systems`."""
+    return [
+        {
+            "rater": finding.rater,
+            "system": finding.factor,
+            "partiality": finding.estimate,
+            "partiality_low": finding.estimate_low,
+            "partiality_high": finding.estimate_high,
+            "reason": finding.reason,
+        }
+        for finding in findings
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -14,18 +14,19 @@ from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of
 from custodes.answers.tables import count, label, p_value, score, table
 from custodes.answers.wording import plural
-from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
+from custodes.arguments import FEWEST_RESAMPLES, checked, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import judge_rows
 from custodes.evaluate.gate.junit import junit
-from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
+from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,
     ALONE,
+    CONTAINED,
     FAILS,
     HOLDS,
     INCONCLUSIVE,
@@ -43,7 +44,7 @@ from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
+from custodes.stats.intervals import simultaneous_intervals
 from custodes.stats.rates.posterior import Sampling
 
 
@@ -203,7 +204,7 @@ def gate(
     """
     if not resamples:
         raise OptionError(f"resamples=0: rules are tested with bootstrap intervals; give at least {FEWEST_RESAMPLES}")
-    if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
+    if not (np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
     if not not_worse_than:
         why = "it applies to not_worse_than, which names no metric"
@@ -212,7 +213,6 @@ def gate(
         one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
             raise OptionError("statistic='corrected_rate' is of systems; name a measure of agreement, such as kappa")
-    one_of("sampling", sampling, get_args(Sampling))
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
     kind = kind_of_rules(study, rules, statistic, not_worse_than)
@@ -248,8 +248,8 @@ def gate(
     if alone:
         options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
         judge = study.select(**selection, one_side=True)
-        rows = judge_rows(judge, rules, name, positive=positive, confidence=confidence, options=options)
-        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows.items()], selected.notes)
+        tested = judge_rows(judge, rules, name, positive=positive, confidence=confidence, options=options)
+        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in tested.items()], selected.notes)
     if kind == "labels":
         chosen = study.select(**selection, one_side=True)
         label_parts = label_tests(
@@ -280,17 +280,15 @@ def gate(
         [rule.threshold for rule in rules] * len(results),
         confidence=confidence,
     )
-    bounds = list(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
-    parts = [
-        Gate.part(
-            comparison.aspect,
-            rules=[
-                _row(rule, name, measurement, *bounds[k * len(rules) + i], level=tests.level)
-                for i, (rule, measurement) in enumerate(zip(rules, part, strict=True))
-            ],
-        )
-        for k, (comparison, part) in enumerate(zip(comparisons, results, strict=True))
-    ]
+    bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
+    parts = []
+    for comparison, part in zip(comparisons, results, strict=True):
+        rows = []
+        for rule, measurement in zip(rules, part, strict=True):
+            numbers = next(bounds)
+            reason = _inconclusive(measurement, rule.threshold, *numbers[1:3], tests.level)
+            rows.append(rule.row(name, measurement.statistic, measurement.n, numbers, reason=reason))
+        parts.append(Gate.part(comparison.aspect, rules=rows))
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
@@ -304,19 +302,9 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
         for test in part.tests:
             value, low, high = test.interval(level)
             p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
-            threshold = test.rule.threshold
-            outcome = test.rule.outcome(low, high)
-            numbers = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}
-            times = more_data(value, low, high, threshold)
-            reason = test.reason or f"the interval contains the threshold{times.format(what='human labels')}"
-            of_part.append(
-                {
-                    **_tested(test, metric),
-                    **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
-                    "outcome": outcome,
-                    "reason": reason if outcome == INCONCLUSIVE else None,
-                }
-            )
+            reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
+            numbers = (value, low, high, p_value)
+            of_part.append(test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason))
         rows.append(Gate.part(part.aspect, rules=of_part))
     return Gate.of(rows, study.notes)
 
@@ -325,36 +313,15 @@ def _with_ledger(
     study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
 ) -> Gate:
     """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    answer = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
-    state = {name: getattr(answer, name) for name in ("generation", "candidate", "openings", "labels")}
-    state |= {"ledger_digest": answer.digest, "remaining": answer.remaining}
+    outcome, reason, state = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
     rows = []
     for k, part in enumerate(parts):
         of_part = [
-            {
-                **_tested(test, metric),
-                **dict.fromkeys(("value", "value_low", "value_high", "p_value")),
-                "outcome": answer.outcome,
-                "reason": answer.reason or None,
-            }
+            test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
             for test in part.tests
         ]
         rows.append(Gate.part(part.aspect, rules=of_part, **({} if k else {"ledger": [state]})))
     return Gate.of(rows, study.notes)
-
-
-def _tested(test: LabelTest, metric: str) -> dict[str, Any]:
-    """The columns of the table `rules` that say what is tested."""
-    return {
-        "rule": test.rule.text,
-        "metric": metric,
-        "against": test.rule.against,
-        "statistic": test.statistic,
-        "system": test.system or None,
-        "n": test.n,
-        "relation": test.rule.relation,
-        "threshold": test.rule.threshold,
-    }
 
 
 def _shared_weights(
@@ -373,55 +340,15 @@ def _shared_weights(
     return lambda comparison: weights[:, [place[name] for name in comparison.design.clusters]]
 
 
-def _row(
-    rule: GateRule,
-    metric: str,
-    measurement: Measured,
-    value: float,
-    low: float,
-    high: float,
-    p_value: float,
-    *,
-    level: float,
-) -> dict[str, Any]:
-    """A row of the table `rules`."""
-    outcome = rule.outcome(low, high)
-    numbers, reason = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}, None
-    if outcome == INCONCLUSIVE:
-        estimate = measurement.estimate if not np.isnan(low) else None
-        reason = (
-            _without_interval(measurement, level)
-            if estimate is None
-            else _undecided(estimate, rule.threshold, low, high)
-        )
-    return {
-        "rule": rule.text,
-        "metric": metric,
-        "against": rule.against,
-        "statistic": measurement.statistic,
-        "system": None,
-        "n": measurement.n,
-        "relation": rule.relation,
-        "threshold": rule.threshold,
-        **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
-        "outcome": outcome,
-        "reason": reason,
-    }
-
-
-def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: float) -> str:
-    """Why a rule is inconclusive, and how many times as many items would decide it (interval width ~ 1 / sqrt(n))."""
-    text = "the interval contains the threshold"
-    if estimate.population is not None:
-        return text
-    return text + more_data(estimate.value, low, high, threshold).format(what="items")
-
-
-def _without_interval(measurement: Measured, level: float) -> str:
-    """Why there is no interval."""
-    if measurement.estimate is None:
+def _inconclusive(measurement: Measured, threshold: float, low: float, high: float, level: float) -> str:
+    """Why a rule is inconclusive, if it is: there is no interval, or it contains the threshold."""
+    estimate = measurement.estimate
+    if estimate is None:
         return measurement.reason
-    n_units, drawn = measurement.estimate.n_units, np.isfinite(measurement.estimate.resampled)
-    if 2.0 ** (1 - n_units) > 1 - level or measurement.estimate.resampled.size == 0:
+    if not np.isnan(low):
+        is_simulated = estimate.population is not None  # then the width does not depend on the number of items
+        return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
+    n_units, drawn = estimate.n_units, np.isfinite(estimate.resampled)
+    if 2.0 ** (1 - n_units) > 1 - level or estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
     return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "the number of rules needs more resamples"

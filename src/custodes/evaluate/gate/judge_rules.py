@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.consistency.missing import ALL
-from custodes.evaluate.gate.rules import INCONCLUSIVE, JUDGE_RATE, GateRule
+from custodes.evaluate.gate.rules import CONTAINED, JUDGE_RATE, GateRule
 from custodes.evaluate.rates.rates import rates
 
 
@@ -36,45 +35,6 @@ COLUMNS_OF_STATISTICS: Mapping[str, ResultColumn] = {
     "failure_rate": ResultColumn("missing", "failure_rate", "queried", "verdicts"),
     JUDGE_RATE: ResultColumn("rates", "judge_rate", "n", "labels"),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeTest:
-    """Estimate of a rule without human ratings; `value` and bounds are None if undefined."""
-
-    rule: GateRule
-    aspect: str
-    system: str
-    n: int
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    def row(self, metric: str) -> dict[str, Any]:
-        """A row of the table `rules` of a gate."""
-        low, high = (np.nan if bound is None else bound for bound in (self.low, self.high))
-        outcome = self.rule.outcome(low, high)
-        reason = "the interval contains the threshold"
-        if self.value is None:
-            reason = f"there are no {COLUMNS_OF_STATISTICS[self.rule.statistic or ''].needs} of this judge"
-        elif self.low is None:
-            reason = "too few clusters of items for an interval"
-        return {
-            "rule": self.rule.text,
-            "metric": metric,
-            "against": None,
-            "statistic": self.rule.statistic,
-            "system": self.system or None,
-            "n": self.n,
-            "value": self.value,
-            "value_low": self.low,
-            "value_high": self.high,
-            "relation": self.rule.relation,
-            "threshold": self.rule.threshold,
-            "p_value": None,
-            "outcome": outcome,
-            "reason": reason if outcome == INCONCLUSIVE else None,
-        }
 
 
 def judge_rows(
@@ -102,35 +62,33 @@ def judge_rows(
     options : mapping
         Further arguments of `consistency`.
     """
-    tests = _tests(study, rules, metric, positive, confidence, options)
-    defined = sum(test.low is not None for test in tests)
-    if defined > 1:
-        tests = _tests(study, rules, metric, positive, 1 - (1 - confidence) / defined, options)
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for test in tests:
-        rows.setdefault(test.aspect, []).append(test.row(metric))
-    return rows
+    rows = _rows(study, rules, metric, positive, confidence, options)
+    defined = sum(not np.isnan(row["value_low"]) for of_aspect in rows.values() for row in of_aspect)
+    if defined < 2:
+        return rows
+    return _rows(study, rules, metric, positive, 1 - (1 - confidence) / defined, options)
 
 
-def _tests(
+def _rows(
     study: Study,
     rules: Sequence[GateRule],
     metric: str,
     positive: str | None,
     confidence: float,
     options: Mapping[str, Any],
-) -> list[JudgeTest]:
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows by aspect, each with bounds at this level."""
     named = {rule.statistic for rule in rules}
     results: dict[str, Result] = {}
     if JUDGE_RATE in named:
         results[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
     if named - {JUDGE_RATE}:
         results["consistency"] = consistency(study, confidence=confidence, **options)
-    tests = []
+    result = dict[str, list[dict[str, Any]]]()
     for rule in rules:
-        place = COLUMNS_OF_STATISTICS[rule.statistic or ""]
-        result = results[JUDGE_RATE if rule.statistic == JUDGE_RATE else "consistency"]
-        frame = result.to_frame(place.table)
+        statistic = rule.statistic or ""
+        place = COLUMNS_OF_STATISTICS[statistic]
+        frame = results[JUDGE_RATE if statistic == JUDGE_RATE else "consistency"].to_frame(place.table)
         rows = frame.filter(pl.col("metric" if "metric" in frame.columns else "rater") == metric)
         if place.table == "missing":
             rows = rows.filter(pl.col("factor") == ALL)
@@ -139,19 +97,21 @@ def _tests(
                 f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(rows['label'].unique().sort())} with "
                 "positive=LABEL"
             )
+        needed = f"there are no {place.needs} of this judge"
         for row in rows.to_dicts():
-            value, low, high = (row[f"{place.column}{end}"] for end in ("", "_low", "_high"))
-            tests.append(
-                JudgeTest(
-                    rule=rule,
-                    aspect=row["aspect"],
-                    system=row.get("system") or "" if place.table == "rates" else "",
-                    n=int(row[place.n] or 0),
-                    value=value,
-                    low=low,
-                    high=high,
-                )
+            ends = [row[f"{place.column}{end}"] for end in ("", "_low", "_high")]
+            values = [np.nan if value is None else value for value in (*ends, None)]
+            reason = CONTAINED if ends[1] is not None else "too few clusters of items for an interval"
+            tested = rule.row(
+                metric,
+                statistic,
+                int(row[place.n] or 0),
+                values,
+                system=row.get("system") or "" if place.table == "rates" else "",
+                reason=needed if ends[0] is None else reason,
             )
-        lacking = [aspect for aspect in study.aspects if aspect not in {row["aspect"] for row in rows.to_dicts()}]
-        tests += [JudgeTest(rule=rule, aspect=aspect, system="", n=0) for aspect in lacking]
-    return tests
+            result.setdefault(row["aspect"], []).append(tested)
+        for aspect in study.aspects:
+            if aspect not in rows["aspect"]:
+                result.setdefault(aspect, []).append(rule.row(metric, statistic, 0, reason=needed))
+    return result

@@ -42,20 +42,13 @@ PROPORTIONS: Mapping[str, Callable[[Floats], tuple[float, float]]] = {
 """Statistics that are proportions of outputs: successes and trials from a table (judge's label, human label)."""
 
 
-class Successes(NamedTuple):
-    """Effective counts of a proportion."""
-
-    successes: float
-    trials: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelTest:
     """Estimate of a rule on labels.
 
     `values` (1 + draws,) has the estimate first, NaN if undefined. For a difference of two metrics it has the estimate,
     its standard error and the number of clusters. `influence` (n,) and `unit` (n,): influence of outputs on the
-    estimate, and their clusters. `counts`: of a proportion of randomly selected outputs.
+    estimate, and their clusters. `counts`: effective successes and trials of a proportion of randomly selected outputs.
     """
 
     rule: GateRule
@@ -68,7 +61,7 @@ class LabelTest:
     reason: str = ""
     influence: Floats = field(default_factory=lambda: np.zeros(0))
     unit: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    counts: Successes | None = None
+    counts: tuple[float, float] | None = None
 
     @property
     def defined(self) -> bool:
@@ -116,14 +109,14 @@ class LabelTest:
     def precision(self) -> Precision:
         """Precision of this test."""
         if self.counts is not None:
-            whole = all(float(count).is_integer() for count in self.counts)
-            return Precision(self.rule.threshold, trials=self.counts.trials, whole=whole)
+            whole = all(count.is_integer() for count in self.counts)
+            return Precision(self.rule.threshold, trials=self.counts[1], whole=whole)
         sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
         return Precision(self.rule.threshold, error=float(np.sqrt((sums**2).sum())))
 
 
 class LabelTests(NamedTuple):
-    """Tests of one aspect, with the human label of each output (item, system), and the names of units.
+    """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
 
     The system is empty if there is only one, which may be named after the file.
     """
@@ -169,7 +162,12 @@ def label_tests(
         view = outputs.as_binary(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
         tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
-        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), _unit_names(outputs)))
+        first = (
+            pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
+            .group_by("unit")
+            .agg(pl.col("item").min())
+        )
+        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), first.sort("unit")["item"].to_list()))
     return result
 
 
@@ -178,12 +176,6 @@ def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
     labels = (outputs.words[code] for code in rows.gold.argmax(axis=1))
     systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
     return dict(zip(zip(rows.table["item"], systems, strict=True), labels, strict=True))
-
-
-def _unit_names(outputs: LabelledOutputs) -> list[str]:
-    """Each unit by its first item."""
-    items = outputs.table.select("item", unit=outputs.unit).group_by("unit").agg(pl.col("item").min()).sort("unit")
-    return items["item"].to_list()
 
 
 def _tests(
@@ -218,7 +210,7 @@ def _tests(
             yield test(values, part.n_labelled, system=name, reason=reason, influence=part.influence, unit=view.unit)
         return
     if rule.against is not None:
-        yield _difference(rule, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
+        yield _difference(test, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
         return
     part = judges[metric].of_thresholds.rates(view, np.ones(len(view.system), dtype=bool), **settings)
     functions = measure_functions(len(view.words), part.n_labelled, ordered=view.ordered)
@@ -239,15 +231,15 @@ def _tests(
     )
 
 
-def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> Successes | None:
+def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> tuple[float, float] | None:
     """Effective counts of a proportion; None for other statistics, and for outputs that were not selected at random."""
     if statistic not in PROPORTIONS or pairs.sampling != "random":
         return None
-    return Successes(*PROPORTIONS[statistic](pairs.effective(influence).labelled))
+    return PROPORTIONS[statistic](pairs.effective(influence).labelled)
 
 
 def _difference(
-    rule: GateRule,
+    test: Callable[..., LabelTest],
     view: LabelledOutputs,
     pair: tuple[JudgeLabels, JudgeLabels],
     settings: EstimateSettings,
@@ -262,24 +254,11 @@ def _difference(
     rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
     n = int(rows.sum())
 
-    def test(value: float, *, reason: str = "", error: float = np.nan, clusters: int = 0, **more: Any) -> LabelTest:
-        return LabelTest(
-            rule=rule,
-            statistic=statistic,
-            system="",
-            n=n,
-            values=np.array([value]),
-            error=error,
-            clusters=clusters,
-            reason=reason,
-            **more,
-        )
-
     functions = measure_functions(len(view.words), n, ordered=view.ordered)
     if statistic not in functions:
-        return test(np.nan, reason=needs_two)
+        return test(np.nan, n, reason=needs_two)
     if not n:
-        return test(np.nan, reason=f"no output has labels of annotators, {pair[0].name} and {pair[1].name}")
+        return test(np.nan, n, reason=f"no output has labels of annotators, {pair[0].name} and {pair[1].name}")
     value, influence = 0.0, np.zeros(n)
     for sign, judge in zip((1, -1), evaluated, strict=True):
         labels = judge.rates(view, rows, **settings).pairs
@@ -287,11 +266,11 @@ def _difference(
             value += sign * float(functions[statistic](labels.estimate))
             influence += sign * labels.influence(functions[statistic])
     if not np.isfinite(value):
-        return test(np.nan, reason=f"{statistic} is undefined for these labels")
+        return test(np.nan, n, reason=f"{statistic} is undefined for these labels")
     units = view.unit[rows]
     clusters = len(np.unique(units))
     sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
     error = float(np.sqrt((sums**2).sum() * clusters / max(clusters - 1, 1)))
     if not error:
-        return test(value, reason="the labels of both metrics do not differ, so that there is no interval")
-    return test(value, error=error, clusters=clusters, influence=influence, unit=units)
+        return test(value, n, reason="the labels of both metrics do not differ, so that there is no interval")
+    return test(value, n, error=error, clusters=clusters, influence=influence, unit=units)

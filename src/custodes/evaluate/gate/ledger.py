@@ -100,14 +100,6 @@ class Ledger:
                 )
         return cls(tuple(entries.values()))
 
-    def check_holds(self, entry_digest: str, name: str) -> None:
-        """Raise InputError if the ledger lacks an entry."""
-        if entry_digest not in (entry.digest for entry in self.entries):
-            raise InputError(
-                f"{name}: there is no entry {shown(entry_digest)} (ledger_digest); later entries were removed, or this"
-                " is another ledger: restore the file"
-            )
-
     def followed_by(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
         """The ledger with another entry at its end."""
         entry = Entry(format=FORMAT, generation=generation, parents=self.heads, **content)  # type: ignore[arg-type]

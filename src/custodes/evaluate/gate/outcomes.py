@@ -83,10 +83,10 @@ def line_of(row: Mapping[str, Any]) -> str:
     return f"{subject}{place}: {value} {row['relation']} {row['threshold']:g}{why}"
 
 
-def more_data(value: float, low: float, high: float, threshold: float) -> str:
+def more_data(value: float, low: float, high: float, threshold: float, what: str) -> str:
     """How many times as much data would decide a rule (interval width ~ 1 / sqrt(n)); '' if too many."""
     away = value - threshold
     reach = value - low if away > 0 else high - value
     if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
         return ""
-    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {{what}} would decide it"
+    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {what} would decide it"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError
+from custodes.errors import InputError, shown
 from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
 from custodes.files import check_writable, locked
@@ -40,18 +41,8 @@ TYPICAL_CORRELATION = 0.5
 """Assumed correlation of candidates where there are none yet."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerAnswer:
-    """What leaves the ledger: the outcome of a candidate without any estimate, and the state of the generation."""
-
-    generation: str
-    candidate: int
-    labels: int
-    openings: int
-    outcome: str
-    reason: str
-    digest: str
-    remaining: str = ""
+LedgerAnswer = tuple[str, str, dict[str, Any]]
+"""What leaves the ledger: the outcome of a candidate and its reason, without any estimate, and the row of the state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +158,11 @@ def _with_labels(
 ) -> tuple[Ledger, Ledger]:
     """The ledger in a file, and the same with the present labels."""
     ledger = Ledger.read(content, name)
-    if expected is not None:
-        ledger.check_holds(expected, name)
+    if expected is not None and expected not in [entry.digest for entry in ledger.entries]:
+        raise InputError(
+            f"{name}: there is no entry {shown(expected)} (ledger_digest); later entries were removed, or this is "
+            "another ledger: restore the file"
+        )
     if not tests.labels:
         raise InputError("ledger: there are no human labels")
     return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)
@@ -280,16 +274,15 @@ def next_critical_values(
 
 def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = "") -> LedgerAnswer:
     candidates = ledger.candidates
-    return LedgerAnswer(
-        generation=ledger.generation,
-        candidate=len(candidates),
-        labels=len(tests.labels),
-        openings=sum(candidate.outcome == OPEN for candidate in candidates.values()),
-        outcome=outcome,
-        reason=reason,
-        digest=", ".join(ledger.heads),
-        remaining=remaining,
-    )
+    state = {
+        "generation": ledger.generation,
+        "candidate": len(candidates),
+        "openings": sum(candidate.outcome == OPEN for candidate in candidates.values()),
+        "labels": len(tests.labels),
+        "ledger_digest": ", ".join(ledger.heads),
+        "remaining": remaining,
+    }
+    return outcome, reason, state
 
 
 def _gain(tests: LedgerTests) -> str:

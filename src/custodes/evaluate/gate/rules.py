@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
 """Statistics allowed in rules on scores and preferences; higher is better."""
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
+CONTAINED = "the interval contains the threshold"
 
 OF_LABELS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
@@ -76,6 +78,33 @@ class GateRule:
         if self.relation == "<=":
             low, high = 2 * self.threshold - high, 2 * self.threshold - low
         return HOLDS if low > self.threshold else FAILS if high < self.threshold else INCONCLUSIVE
+
+    def row(
+        self,
+        metric: str,
+        statistic: str,
+        n: int,
+        values: Sequence[float] = (np.nan,) * 4,
+        *,
+        system: str = "",
+        outcome: str = "",
+        reason: str = "",
+    ) -> dict[str, Any]:
+        """A row of the table `rules`, from the value, its bounds and p-value; without an outcome that of the bounds."""
+        outcome = outcome or self.outcome(*values[1:3])
+        return {
+            "rule": self.text,
+            "metric": metric,
+            "against": self.against,
+            "statistic": statistic,
+            "system": system or None,
+            "n": n,
+            **dict(zip(("value", "value_low", "value_high", "p_value"), values, strict=True)),
+            "relation": self.relation,
+            "threshold": self.threshold,
+            "outcome": outcome,
+            "reason": None if outcome in (HOLDS, FAILS) else reason or None,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -59,40 +60,6 @@ class Options:
     by_pair: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RaterModel:
-    """A model of one rater under one aspect, fitted by `fit`."""
-
-    rater: str
-    aspect: str
-    fit: Callable[[np.random.Generator], FittedModel | CorrectedModel]
-
-    @property
-    def label(self) -> str:
-        """The label of the model's random generator."""
-        return f"{self.aspect}|{self.rater}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelData:
-    """Comparisons as input of a model.
-
-    Attributes
-    ----------
-    battles : Battles
-        Outcomes with clusters, weights and covariates.
-    effects, unvaried : tuple of str
-        Names of the covariates of `battles`, and of those that strengths cannot be adjusted for.
-    missing : int
-        Number of comparisons left out because a covariate is missing.
-    """
-
-    battles: Battles
-    effects: tuple[str, ...]
-    unvaried: tuple[str, ...]
-    missing: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class FittedModel:
     """Strengths, ranks and win rates by the comparisons of one rater.
@@ -113,8 +80,10 @@ class FittedModel:
         Further comparisons that would decide each pair with 50 % power.
     battles, opponents : int arrays of shape (systems,)
         Number of comparisons, and of opponents, of each system.
-    effects, unvaried, missing
-        As in `ModelData`.
+    effects, unvaried : tuple of str
+        Names of the covariates of the model, and of those that strengths cannot be adjusted for.
+    missing : int
+        Number of comparisons left out because a covariate is missing.
     """
 
     strengths: Strengths
@@ -165,8 +134,8 @@ def fit_comparisons(
     options: Options,
 ) -> FittedModel:
     """Fit the model of one rater's comparisons."""
-    _, data = _model_data(comparisons, design, covariates)
-    return _fitted(data, rng, options)
+    _, battles, about = _model_data(comparisons, design, covariates)
+    return _fitted(battles, rng, options, **about)
 
 
 def fit_counts(
@@ -179,7 +148,7 @@ def fit_counts(
     first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
     number = counts.select(list(SIGNS)).to_numpy()
     columns = {SHOWN_FIRST: counts["order"].to_numpy()}
-    covariates, effects, unvaried = _identified(columns, first, second, len(systems), number.sum(axis=1))
+    covariates, about = _identified(columns, first, second, len(systems), number.sum(axis=1))
     row, outcome = np.nonzero(number)
     battles = Battles(
         first=first[row],
@@ -190,20 +159,20 @@ def fit_counts(
         covariates=covariates[row],
         times=number[row, outcome],
     )
-    data = ModelData(battles=battles, effects=effects, unvaried=unvaried)
     if independent:
-        return _fitted(data, rng, options)
-    model = _fitted(data, rng, replace(options, resamples=0, test_pairs=False))
+        return _fitted(battles, rng, options, **about)
+    model = _fitted(battles, rng, replace(options, resamples=0, test_pairs=False), **about)
     assert model.pairs is not None
     unknown = np.full(len(model.pairs.first), np.nan)
     return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
 
 
-def _fitted(data: ModelData, rng: np.random.Generator, options: Options) -> FittedModel:
+def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **about: Any) -> FittedModel:
+    """The model of comparisons; `about` are its further fields."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Strengths, win rates, ranks and points of each system, and sorted copies of them.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
-    battles = data.battles.grouped()
+    battles = battles.grouped()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
     # Independent of the seed, so that a sentence with a win rate is the same with every seed.
     rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
@@ -222,9 +191,7 @@ def _fitted(data: ModelData, rng: np.random.Generator, options: Options) -> Fitt
         more_battles=more_battles(fit, pairs, ranked.apart, confidence=confidence),
         battles=_per_system(battles.first, battles.second, n_systems, battles.often),
         opponents=_per_system(pairs.first, pairs.second, n_systems),
-        effects=data.effects,
-        unvaried=data.unvaried,
-        missing=data.missing,
+        **about,
     )
 
 
@@ -240,7 +207,8 @@ def fit_corrected(
     """Fit the model of human comparisons on all comparisons of a metric between systems with human comparisons."""
     n_systems = options.n_systems
     annotated = _per_system(human.first, human.second, n_systems) > 0
-    rows, data = _model_data(metric.where(annotated[metric.first] & annotated[metric.second]), design, covariates)
+    chosen = metric.where(annotated[metric.first] & annotated[metric.second])
+    rows, battles, about = _model_data(chosen, design, covariates)
     place, labelled = matched(human, rows)
     labels = int(labelled.sum())
     result = CorrectedModel(metric=metric.raters[0], labels=labels, battles=len(rows))
@@ -264,18 +232,18 @@ def fit_corrected(
     human_order, reason = human.order[place][labelled], ""
     if not _same_order(human_order, rows, labelled, n_systems=n_systems):
         reason = unbalanced_order(human_order, rows.pair[labelled], design.units[rows.item[labelled]])
-        _, without_order = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
-        data, result = replace(without_order, missing=data.missing), replace(result, order_averaged=True)
+        missing, result = about["missing"], replace(result, order_averaged=True)
+        _, battles, about = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
+        about["missing"] = missing
     if not reason and probability is not None:
         reason = not_as_likely(probability, labelled, item=rows.item, units=design.units)
     if reason:
         return replace(result, reason=reason)
-    battles = data.battles
     proportions = beyond_systems(
         battles.covariates[labelled], battles.first[labelled], battles.second[labelled], n_systems=n_systems
     )
     if not proportions.all():
-        constant = listed(list(compress(data.effects, proportions == 0)))
+        constant = listed(list(compress(about["effects"], proportions == 0)))
         reason = f"{constant} does not vary within systems where annotators judged, so it is not adjusted for"
         return replace(result, reason=reason)
     fit = corrected(
@@ -305,9 +273,7 @@ def fit_corrected(
         more_battles=np.empty(0),
         battles=_per_system(rows.first, rows.second, n_systems),
         opponents=_per_system(first, second, n_systems),
-        effects=data.effects,
-        unvaried=data.unvaried,
-        missing=data.missing,
+        **about,
     )
     return replace(result, model=model, power=fit.power, saving=fit.saving)
 
@@ -374,8 +340,8 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
 
 def _model_data(
     comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
-) -> tuple[Comparisons, ModelData]:
-    """The comparisons with known covariates, and the data of their model."""
+) -> tuple[Comparisons, Battles, dict[str, Any]]:
+    """The comparisons with known covariates, the data of their model, and its fields on covariates."""
     values = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
     unknown = [name for name, column in values.items() if np.isnan(column).all()]
     complete = np.ones(len(comparisons), dtype=bool)
@@ -385,7 +351,7 @@ def _model_data(
     columns = {SHOWN_FIRST: rows.order}
     columns |= {name: column[complete] for name, column in values.items() if name not in unknown}
     first, second = rows.first, rows.second
-    identified, effects, unvaried = _identified(columns, first, second, len(design.systems))
+    identified, about = _identified(columns, first, second, len(design.systems))
     battles = Battles(
         first=first,
         second=second,
@@ -394,14 +360,14 @@ def _model_data(
         weight=design.weights[rows.item],
         covariates=identified,
     )
-    missing = int((~complete).sum())
-    return rows, ModelData(battles=battles, effects=effects, unvaried=(*unknown, *unvaried), missing=missing)
+    about |= {"unvaried": (*unknown, *about["unvaried"]), "missing": int((~complete).sum())}
+    return rows, battles, about
 
 
 def _identified(
     columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
-) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Covariates (n, k) not determined by the systems, their names, and the names of the other covariates.
+) -> tuple[Floats, dict[str, Any]]:
+    """Covariates (n, k) not determined by the systems, and the fields of the model on covariates.
 
     The presentation order is not a covariate if verdicts do not depend on it.
     """
@@ -409,7 +375,8 @@ def _identified(
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
     stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
     varies = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
-    return stacked[:, varies], tuple(compress(columns, varies)), tuple(compress(columns, ~varies))
+    names = {"effects": tuple(compress(columns, varies)), "unvaried": tuple(compress(columns, ~varies))}
+    return stacked[:, varies], {**names, "missing": 0}
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,7 +12,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of, settings
+from custodes.answers.shared_arguments import Setting, selection_of, settings
 from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
@@ -22,12 +21,12 @@ from custodes.data.notes import Note, noted
 from custodes.data.outcome_counts import SIGNS, OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.clusters import check_default
 from custodes.evaluate.decision_graph import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
     FittedModel,
     Options,
-    RaterModel,
     fit_comparisons,
     fit_corrected,
     fit_counts,
@@ -43,6 +42,8 @@ from custodes.progress import Progress, silent
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
+
+Fit = Callable[[np.random.Generator], FittedModel | CorrectedModel]
 
 CORRECTED = "corrected:"
 """Prefix of a metric's name for human comparisons corrected by the metric."""
@@ -323,26 +324,25 @@ def leaderboard(
         if drawn and len(study.preferences.frame):
             interim[study.preferences.frame["aspect"][0]] = _interim(chosen.looks)
         model_options = options(n_systems=len(systems), test_pairs=test_pairs, by_pair=drawn)
-        models = _models(comparisons, columns, overall=overall, options=model_options)
+        models, fits = _models(comparisons, columns, overall=overall, options=model_options)
         notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems
         _check_counts(systems, names, setting)
         comparisons, notes = (), list(study.notes)
-        models = _models_of_counts(study, options=options(n_systems=len(systems)), notes=notes)
-    distinct = list(dict.fromkeys(models.values()))
-    fits = each(
-        lambda model, generator: model.fit(generator),
-        distinct,
+        models, fits = _models_of_counts(study, options=options(n_systems=len(systems)), notes=notes)
+    fitted_models = each(
+        lambda label, generator: fits[label](generator),
+        list(fits),
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="leaderboard",
-        label=attrgetter("label"),
+        label=str,
     )
-    by_model = dict(zip(distinct, fits, strict=True))
-    results = {place: by_model[model] for place, model in models.items()}
+    by_label = dict(zip(fits, fitted_models, strict=True))
+    results = {place: by_label[label] for place, label in models.items()}
     for name in names:
-        if all(name in model.unvaried for model in map(_model_of, fits) if model is not None):
+        if all(name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
             raise OptionError(
                 f"covariates={name!r}: it does not vary within systems, so its effect cannot be separated "
                 "from their strengths; leave it out"
@@ -379,12 +379,13 @@ def _models(
     *,
     overall: bool,
     options: Options,
-) -> dict[tuple[str, str], RaterModel]:
-    """Models by aspect and rater, human ratings first; raters used as covariates are left out.
+) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
+    """Label of the model of each aspect and rater, human ratings first, and fit by label; raters used as covariates are
+    left out.
 
     A metric that rates outputs as a whole has one model for all aspects if `overall`.
     """
-    models, wholes = dict[tuple[str, str], RaterModel](), dict[str, RaterModel]()
+    models, fits = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
         aspect, table = comparison.aspect, comparison.preferences
         excluded = {column.name for column in covariates[aspect]}
@@ -394,29 +395,29 @@ def _models(
         # For metrics only in studies without annotators: the search refits many models.
         of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
-            models[aspect, HUMAN] = RaterModel(rater=HUMAN, aspect=aspect, fit=partial(of_aspect, human))
+            models[aspect, HUMAN] = f"{aspect}|{HUMAN}"
+            fits[models[aspect, HUMAN]] = partial(of_aspect, human)
             for name, metric in rows.items():
                 if not matched(human, metric)[1].all():
+                    models[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
                     fit = partial(fit_corrected, metric, human=human, **of_aspect.keywords)
-                    model = RaterModel(rater=CORRECTED + name, aspect=aspect, fit=fit)
-                    models[aspect, model.rater] = model
+                    fits[models[aspect, CORRECTED + name]] = fit
         for name, metric in rows.items():
-            whole = overall and name in comparison.overall
-            model = RaterModel(rater=name, aspect="" if whole else aspect, fit=partial(of_metric, metric))
-            models[aspect, name] = wholes.setdefault(name, model) if whole else model
-    return models
+            models[aspect, name] = f"{'' if overall and name in comparison.overall else aspect}|{name}"
+            fits.setdefault(models[aspect, name], partial(of_metric, metric))
+    return models, fits
 
 
 def _models_of_counts(
     counts: OutcomeCounts, *, options: Options, notes: list[Note]
-) -> dict[tuple[str, str], RaterModel]:
-    """Models of every rater of counts, which have one aspect; `notes` receives the limitations of counts."""
-    models, dependent = dict[tuple[str, str], RaterModel](), []
+) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
+    """The same for counts, which have one aspect; `notes` receives the limitations of counts."""
+    fits, dependent = dict[str, Fit](), []
     for rater in counts.raters:
         rows = counts.outcomes.filter(pl.col("rater") == rater)
         independent = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
-        fit = partial(fit_counts, rows, systems=counts.systems, independent=independent, options=options)
-        models["", rater] = RaterModel(rater=rater, aspect="", fit=fit)
+        of_rater = partial(fit_counts, rows, systems=counts.systems, independent=independent, options=options)
+        fits[f"|{rater}"] = of_rater
         if not independent:
             dependent.append(rater)
     message = (
@@ -424,17 +425,13 @@ def _models_of_counts(
         "there are no intervals and no tests; give the study itself for these"
     )
     notes += noted(("counts-share-items", bool(dependent), message))
-    return models
+    return {("", rater): f"|{rater}" for rater in counts.raters}, fits
 
 
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
     """Raise `OptionError` for options that need more than counts, `InputError` for fewer than two systems."""
     if covariates:
         raise OptionError(f"covariates={covariates[0]!r}: counts hold no texts and no scores; give the study itself")
-    for name, value in setting.items():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(
-                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
-            )
+    check_default(setting)
     if len(systems) < 2:
         raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")

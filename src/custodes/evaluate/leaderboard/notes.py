@@ -74,38 +74,39 @@ def notes_on(
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Rules and messages of one model."""
     part, unknown, pairs = parts(model), model.unknown, model.pairs
-    messages = []
-    if unknown.any() and pairs is not None:
-        messages.append(
-            ("no-battle", f"no comparison of {_some(systems, unknown)}, so nothing can be estimated for them")
-        )
     members = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
-    if len(members) > 1:
-        separate = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members)}"
-        messages.append(("split", f"{separate}. Ranks and groups hold within each part"))
-    if pairs is not None and not pairs.outcomes[:, [0, 2]].any():
-        messages.append(("all-ties", "every comparison is a tie, so systems do not differ"))
-    elif message := _unbounded(systems, model):
-        messages.append(("unbeaten", message))
-    if pairs is not None and ((model.opponents < (~unknown).sum() - 1) & ~unknown).any():
-        message = (
-            "not all pairs of systems were compared, so win rates are against different opponents; "
-            "strengths account for it"
-        )
-        messages.append(("not-all-met", message))
+    separate = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members)}"
+    ties_only = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
+    unbounded = "" if ties_only else _unbounded(systems, model)
+    not_met = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
+    messages = [
+        (
+            "no-battle",
+            unknown.any() and pairs is not None,
+            f"no comparison of {_some(systems, unknown)}, so nothing can be estimated for them",
+        ),
+        ("split", len(members) > 1, f"{separate}. Ranks and groups hold within each part"),
+        ("all-ties", ties_only, "every comparison is a tie, so systems do not differ"),
+        ("unbeaten", unbounded, unbounded),
+        (
+            "not-all-met",
+            not_met and pairs is not None,
+            "not all pairs of systems were compared, so win rates are against different opponents; strengths account "
+            "for it",
+        ),
+    ]
     for cycle, rate, _, _ in cycles(model):
         beaten = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
         message = (
             f"{beaten} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
             " systems: read their pairs, not their strengths"
         )
-        messages.append(("cycle", message))
+        messages.append(("cycle", True, message))
     messages += [
-        ("unvaried", f"{name} does not vary within systems, so it is not adjusted for") for name in model.unvaried
+        ("unvaried", True, f"{name} does not vary within systems, so it is not adjusted for") for name in model.unvaried
     ]
-    if model.missing:
-        messages.append(("no-covariate", f"{model.missing} comparisons without a covariate are excluded"))
-    return messages
+    messages.append(("no-covariate", model.missing, f"{model.missing} comparisons without a covariate are excluded"))
+    return [(rule, message) for rule, applies, message in messages if applies]
 
 
 def _unbounded(systems: Sequence[str], model: FittedModel) -> str:

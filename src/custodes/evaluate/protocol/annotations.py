@@ -159,11 +159,6 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...
     annotators, _ = study._chosen_people(setting["human"])
     if study._rows_of(annotators).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
-
-    def without_metrics() -> Study:
-        alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))
-        return alone if study.cache is None else alone.with_cache()
-
-    alone = study.once(("without metrics", annotators), without_metrics)
-    setting = {**setting, "metrics": None}
+    raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators)
+    alone, setting = replace(study, raters=raters), {**setting, "metrics": None}
     return compared(alone.select(**selection_of(setting), one_side=True), setting)

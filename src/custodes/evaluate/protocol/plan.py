@@ -178,8 +178,7 @@ def plan(
     >>> result.power.filter(pl.col("margin") == 0.5)["power"].is_between(0.2, 1).all()
     True
     """
-    for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
-        at_least(name, n, least)
+    at_least("items", items, 1)
     _check_size(items, replications, n_pairs=1)
     generator = np.random.default_rng(rng)
     if pilot is None:
@@ -269,11 +268,8 @@ def _assumed(
 ) -> _World:
     if not 0 <= ties < 1:
         raise OptionError(f"tie_rate={ties} is not allowed; give a proportion of at least 0 and less than 1")
-    try:
-        values = np.atleast_1d(np.asarray(MARGINS if margins is None else margins, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise OptionError(f"margins={margins!r}: give numbers, such as [0.0, 0.1, 0.3]") from None
-    if values.ndim != 1 or not len(values) or not (np.abs(values) <= 1 - ties + 1e-12).all():
+    values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
+    if not (np.abs(values) <= 1 - ties + 1e-12).all():
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
     shares = np.stack([(1 - ties + values) / 2, np.full(len(values), ties), (1 - ties - values) / 2], axis=1).clip(0, 1)
     possible = np.broadcast_to(shares, (replications, *shares.shape))

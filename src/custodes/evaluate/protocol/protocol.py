@@ -15,7 +15,6 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import NONE, Setting
 from custodes.answers.tables import Column, count, difference, label, score, share, table, with_sd
-from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparable import label_of
@@ -184,8 +183,6 @@ def protocol(
     >>> result.protocol["share"].is_between(0, 1).all()
     True
     """
-    for name, value, least in (("replications", replications, 1), ("ideal", ideal, 0)):
-        at_least(name, value, least)
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     generator = np.random.default_rng(rng)

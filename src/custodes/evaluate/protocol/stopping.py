@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
-from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several, value_list
+from custodes.arguments import argument, at_least, declared, is_number, one_of, several, value_list
 from custodes.errors import OptionError, shown
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -45,8 +45,6 @@ class Stopping:
             checked = {"looks": _looks, "boundary": _boundary}.get(name)
             object.__setattr__(self, name, checked(value) if checked else argument(name, value, kind))
         at_least("batch", self.batch, 1)
-        at_least("budget", 1 if self.budget is None else self.budget, 1)
-        between("futility", self.futility, 0, 1)
         for name, why in idle(self.stop, self.looks).items():
             if name in self.changed:
                 raise OptionError(f"{name}={shown(self.changed[name])} has no effect: {why}")

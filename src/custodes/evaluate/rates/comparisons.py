@@ -123,12 +123,9 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
     Tests of the corrected difference are adjusted over the pairs and labels of a metric, tests of error rates over
     all metrics, pairs and both error rates.
     """
-    by_metric: dict[str, list[int]] = {}
-    for k, row in enumerate(rows):
-        by_metric.setdefault(row["metric"], []).append(k)
-    adjusted = np.full(len(rows), np.nan)
-    for places in by_metric.values():
-        adjusted[places] = adjust(np.array([rows[k]["p_value"] for k in places]), correction="holm")
+    metrics, adjusted = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
+    for metric in dict.fromkeys(metrics.tolist()):
+        adjusted[metrics == metric] = adjust(adjusted[metrics == metric], correction="holm")
     errors = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(-1, 2)
     result = []
     for row, p, (p_tpr, p_tnr) in zip(rows, adjusted, errors, strict=True):
@@ -146,12 +143,9 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
 
 def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    for a, b in combinations(by_system, 2):
-        for values in error_differences(a, b):
-            interval = bounded(values, 1 - 2 * alpha)
-            if not (interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN):
-                return False
-    return True
+    differences = (values for pair in combinations(by_system, 2) for values in error_differences(*pair))
+    intervals = (bounded(values, 1 - 2 * alpha) for values in differences)
+    return all(part.low > -EQUIVALENCE_MARGIN and part.high < EQUIVALENCE_MARGIN for part in intervals)
 
 
 def slice_row(

@@ -95,7 +95,8 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     if chosen == REPEATS:
         values = _repeated(study, rows, metric)
     elif chosen == JUDGES:
-        values = _agreeing(rows, judge)
+        others = rows.judged[~rows.is_score]
+        values = ratio((others == rows.judged[judge]).sum(axis=0), (~np.isnan(others)).sum(axis=0))
     else:
         values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
     if not np.isfinite(values).any():
@@ -137,12 +138,6 @@ def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     shares = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     joined = outputs.table.join(shares, on=KEY, how="left", maintain_order="left")
     return np.asarray(joined["len"].fill_null(np.nan))
-
-
-def _agreeing(outputs: LabelledOutputs, judge: int) -> Floats:
-    """Proportion of the judges that give the same label."""
-    others = outputs.judged[~outputs.is_score]
-    return ratio((others == outputs.judged[judge]).sum(axis=0), (~np.isnan(others)).sum(axis=0))
 
 
 def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:

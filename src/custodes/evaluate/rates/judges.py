@@ -129,43 +129,41 @@ MOST_POINTS = 200
 """Points of a ROC curve in its table."""
 
 
-def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> dict[str, Any]:
-    """Columns of the table `roc`; the curve is thinned to `MOST_POINTS`."""
+def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
+    """Rows of the table `roc`; the curve is thinned to `MOST_POINTS`. None for a judge without scores."""
     scores, positive = _labelled(outputs, judge)
+    if not 0 < positive.sum() < len(positive):
+        return []
     curve = roc(scores, positive)
-    if not len(curve.threshold) or np.isnan(curve.tpr[0] + curve.fpr[0]):
-        return {}
     reached = np.flatnonzero(curve.threshold >= judge.threshold)
     chosen = int(reached[-1]) if len(reached) else 0
     places = np.unique(np.append(np.linspace(0, len(curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen))
-    return {
-        "metric": judge.name,
-        "threshold": curve.threshold[places],
-        "tpr": curve.tpr[places],
-        "fpr": curve.fpr[places],
-        "chosen": places == chosen,
-    }
+    return [
+        {
+            "metric": judge.name,
+            "threshold": curve.threshold[k],
+            "tpr": curve.tpr[k],
+            "fpr": curve.fpr[k],
+            "chosen": bool(k == chosen),
+        }
+        for k in places
+    ]
 
 
-def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence: float) -> dict[str, Any]:
-    """Columns of the table `calibration`: the proportion of positive human labels in bins of equal size."""
+def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence: float) -> list[dict[str, Any]]:
+    """Rows of the table `calibration`: the proportion of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
     scores, positive = _labelled(outputs, judge)
     if not len(scores):
-        return {}
+        return []
     bins = score_strata(scores, n_labelled=len(scores))
-    present, position, n = np.unique(bins, return_inverse=True, return_counts=True)
+    _, position, n = np.unique(bins, return_inverse=True, return_counts=True)
     mean, rate = (np.bincount(position, weights=values) / n for values in (scores, positive))
     low, high = wilson_interval(rate, n, quantile=float(ndtri((1 + confidence) / 2)))
-    return {
-        "metric": [judge.name] * len(present),
-        "score": mean,
-        "n_labelled": n,
-        "human_rate": rate,
-        "human_rate_low": low,
-        "human_rate_high": high,
-    }
+    names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
+    columns = zip(mean, n, rate, low, high, strict=True)
+    return [{"metric": judge.name} | dict(zip(names, row, strict=True)) for row in columns]
 
 
 def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, probability, score, share, table
-from custodes.arguments import at_least, between, one_of
+from custodes.arguments import between
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
@@ -37,7 +37,7 @@ from custodes.stats.rates.sample_size import (
 )
 from custodes.stats.ratios import ratio
 
-TARGETS = ("corrected_rate", "tpr", "tnr", "difference")
+Target = Literal["corrected_rate", "tpr", "tnr", "difference"]
 """Quantities for which labels are allocated."""
 
 FEWEST = 5
@@ -98,21 +98,13 @@ class Labelling(Result):
     )
 
 
-class _Stratum(NamedTuple):
-    system: int
-    label: int
-    rows: Bools
-    n: int
-    labelled: int
-
-
 @question(
     "custodes labelling labels.csv --width 0.1 --table outputs -o to_label.csv",
     metric="Judge whose labels form strata: a name (default: the only metric).",
     positive="Label that counts as success (see rates).",
     width="Width of the interval of a rate, TPR or TNR.",
     difference="Difference between two systems to be found with a probability of .8.",
-    target="What labels are allocated for: corrected_rate, tpr, tnr or difference.",
+    target="What labels are allocated for.",
     add="Human labels to add, with by in each slice (default: as many as the target needs).",
     by="Column whose values are slices, each with a plan; system for the systems.",
     accuracy="Assumed accuracy of the judge where no output has a human label.",
@@ -124,7 +116,7 @@ def labelling(
     positive: str | None = None,
     width: float = 0.1,
     difference: float = 0.1,
-    target: str = "corrected_rate",
+    target: Target = "corrected_rate",
     add: int | None = None,
     accuracy: float = 0.85,
     by: str | None = None,
@@ -156,12 +148,7 @@ def labelling(
     >>> plan.needed.filter(quantity="corrected_rate")["by_judge"].to_list()
     [240]
     """
-    for name, value in (("width", width), ("difference", difference), ("accuracy", accuracy)):
-        between(name, value, 0, 1)
-    between("confidence", confidence, 0, 1)
-    one_of("target", target, TARGETS)
-    if add is not None:
-        at_least("add", add, 1)
+    between("width", width, 0, 1)
     selected = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -225,23 +212,14 @@ class _LabellingPlan:
         self.outputs, self.metric = outputs, outputs.metrics[judge]
         codes = outputs.judged[judge]
         self.systems = [k for k in range(len(outputs.systems)) if (codes[outputs.system == k] >= 0).any()]
-        assumed = np.array([1 - accuracy, accuracy])
-        gold = np.nan_to_num(outputs.gold)
-        pooled = np.array([gold[codes == code].sum(axis=0) for code in (0, 1)])
+        # (systems, 2, n): whether an output is of a system and has a label of the judge
+        of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
+        self.rows: Bools = of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
+        self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.labelled).sum(axis=2)
+        counts = self.rows @ np.nan_to_num(outputs.gold)
         # Systems without human labels for a label of the judge use those of the other systems.
-        prior = stratum_rates(pooled, assumed)
-        self.strata: list[_Stratum] = []
-        self.rates = np.empty((len(self.systems), 2))
-        self.n = np.empty((len(self.systems), 2), dtype=np.int64)
-        self.labelled = np.empty((len(self.systems), 2), dtype=np.int64)
-        for i, system in enumerate(self.systems):
-            counts = np.empty((2, 2))
-            for code in (0, 1):
-                rows = (outputs.system == system) & (codes == code)
-                counts[code] = gold[rows].sum(axis=0)
-                self.n[i, code], self.labelled[i, code] = rows.sum(), (rows & outputs.labelled).sum()
-                self.strata.append(_Stratum(system, code, rows, int(self.n[i, code]), int(self.labelled[i, code])))
-            self.rates[i] = stratum_rates(counts, prior)
+        prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
+        self.rates = np.array([stratum_rates(of_label, prior) for of_label in counts])
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
@@ -416,44 +394,33 @@ class _LabellingPlan:
 
     def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
         """Rows of the table `allocation`."""
-        for stratum, rate, n in zip(self.strata, self.rates.ravel(), added.ravel(), strict=True):
+        for i, code in np.ndindex(added.shape):
             yield {
                 "metric": self.metric,
-                "system": self.outputs.systems[stratum.system],
-                "label": self.outputs.words[stratum.label],
-                "n": stratum.n,
-                "labelled": stratum.labelled,
-                "positive_rate": rate if stratum.n else np.nan,
-                "add": int(n),
+                "system": self.outputs.systems[self.systems[i]],
+                "label": self.outputs.words[code],
+                "n": int(self.n[i, code]),
+                "labelled": int(self.labelled[i, code]),
+                "positive_rate": self.rates[i, code] if self.n[i, code] else np.nan,
+                "add": int(added[i, code]),
             }
 
     def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Rows of the table `outputs`, sorted by item; they do not depend on the order of the input."""
         parts = []
-        for stratum, n in zip(self.strata, added.ravel(), strict=True):
-            free = self.outputs.table.filter(pl.Series(stratum.rows & ~self.outputs.labelled)).sort("item")
-            chosen = np.sort(rng.permutation(free.height)[:n])
-            parts.append(
-                free[chosen].select(
-                    "item",
-                    "system",
-                    label=pl.lit(self.outputs.words[stratum.label]),
-                    probability=pl.lit(n / max(free.height, 1)),
-                )
-            )
+        for i, code in np.ndindex(added.shape):
+            free = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.labelled)).sort("item")
+            chosen = np.sort(rng.permutation(free.height)[: added[i, code]])
+            word, probability = pl.lit(self.outputs.words[code]), pl.lit(added[i, code] / max(free.height, 1))
+            parts.append(free[chosen].select("item", "system", label=word, probability=probability))
         return pl.concat(parts).sort("item", "system")
 
     def notes(self, target: str, added: Ints) -> list[Note]:
         """Notes on the assumptions of the plan."""
-        none = [
-            f"{self.outputs.systems[stratum.system]} {self.outputs.words[stratum.label]}"
-            for stratum in self.strata
-            if stratum.n and not stratum.labelled
-        ]
         return noted(
             (
                 "assumed-accuracy",
-                bool(none) and not self.labelled.any(),
+                not self.labelled.any(),
                 "no output has a human label: the number of labels depends on the assumed accuracy of the judge; plan "
                 "again after the first 50",
             ),

@@ -13,7 +13,6 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
-from custodes.arguments import between, is_number, one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
@@ -236,13 +235,8 @@ def rates(
     >>> cu.rates(labels).rates["corrected_rate"].round(2).to_list()
     [0.44]
     """
-    between("confidence", confidence, 0, 1)
-    between("alpha", alpha, 0, 1)
-    if not (is_number(epsilon) and 0 <= epsilon < 1):
+    if not 0 <= epsilon < 1:
         raise OptionError(f"epsilon={shown(epsilon)}: must be 0 or more, and below 1")
-    one_of("sampling", sampling, ("random", "by-judge", "by-label"))
-    one_of("consensus", consensus, ("vote", "dawid-skene", "kept"))
-    one_of("calibration", calibration, ("within", "shared"))
     if threshold is not None:
         parsed_threshold(threshold)
     selected = study.select(**setting, one_side=True)
@@ -294,7 +288,8 @@ def _answer(
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
     rate_rows, pair_rows, part_rows = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    judge_rows, tables_of_scores, cells = list[dict[str, Any]](), list[tuple[Any, Any]](), list[dict[str, Any]]()
+    judge_rows, cells = list[dict[str, Any]](), list[dict[str, Any]]()
+    curves, bins = list[dict[str, Any]](), list[dict[str, Any]]()
     notes = [*outputs.notes, *label_notes(chosen, positive)]
     everything = np.ones(len(chosen.system), dtype=bool)
     for view in views:
@@ -310,10 +305,8 @@ def _answer(
                 judge_rows.append(judge_row(view, judge, whole, confidence=confidence))
                 cells += _cells(view, judge.name, whole)
                 notes += judge_notes(view, judge, whole, sampling, method, calibration)
-                if judge.scores is not None:
-                    tables_of_scores.append(
-                        (roc_rows(view, judge), calibration_rows(view, judge, confidence=confidence))
-                    )
+                curves += roc_rows(view, judge)
+                bins += calibration_rows(view, judge, confidence=confidence)
     if not binary:
         for judge in compared_judges(chosen):
             whole = judge.rates(chosen, everything, **settings)
@@ -327,12 +320,11 @@ def _answer(
         differences=decided(pair_rows, alpha=alpha) if pair_rows else (),
         slices=with_findings(part_rows, alpha=alpha) if part_rows else (),
         confusion=cells,
-        replacement=[rows.judge for rows in replaced],
-        replacement_annotators=[row for rows in replaced for row in rows.annotators],
+        replacement=[row for row, _ in replaced],
+        replacement_annotators=[row for _, rows in replaced for row in rows],
+        roc=curves,
+        calibration=bins,
     )
-    for name, place in (("roc", 0), ("calibration", 1)):
-        frames = [Rates.part(outputs.aspect, **{name: part[place]})[name] for part in tables_of_scores if part[place]]
-        tables[name] = pl.concat(frames) if frames else tables[name]
     return tables, notes
 
 
@@ -362,15 +354,13 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
     saved = np.nan
     if human.high > human.low and corrected.high > corrected.low:
         saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
-    reason = "" if part.n_labelled else "no human labels"
-    if part.n_labelled and not part.n_judged:
-        reason = "every output has a human label, so that no other outputs have a rate"
-    elif part.n_labelled and np.isnan(corrected.value):
-        reason = "the metric's labels are no better than chance"
-    elif part.n_labelled and part.rarer < FEW_LABELS:
-        reason = f"fewer than {FEW_LABELS} human labels of one kind"
-    elif part.n_labelled and part.unlabelled:
-        reason = "no human labels where the metric gives one of its labels"
+    reasons = (
+        (not part.n_labelled, "no human labels"),
+        (not part.n_judged, "every output has a human label, so that no other outputs have a rate"),
+        (np.isnan(corrected.value), "the metric's labels are no better than chance"),
+        (part.rarer < FEW_LABELS, f"fewer than {FEW_LABELS} human labels of one kind"),
+        (part.unlabelled > 0, "no human labels where the metric gives one of its labels"),
+    )
     return {
         "metric": metric,
         "system": system,
@@ -382,7 +372,7 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         **estimate_with_bounds("corrected_rate", corrected),
         "method": method if part.n_labelled else "",
         "labels_saved": round(saved) if np.isfinite(saved) else None,
-        "reason": reason,
+        "reason": next((reason for applies, reason in reasons if applies), ""),
     }
 
 

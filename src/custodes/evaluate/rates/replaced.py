@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,11 @@ PASSED = 0.5
 """Winning rate at which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 
-class ReplacementRows(NamedTuple):
-    """A row of `replacement`, with its rows of `replacement_annotators`."""
-
-    judge: dict[str, Any]
-    annotators: list[dict[str, Any]]
-
-
 def replacement_rows(
     outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
-) -> Iterator[ReplacementRows]:
-    """Rows for each metric that gives labels; none if no output has labels of two annotators."""
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """For each metric that gives labels its row of `replacement` and its rows of `replacement_annotators`; none if no
+    output has labels of two annotators."""
     several = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not several.any():
         return
@@ -40,7 +34,7 @@ def replacement_rows(
         test = partial(replacement, judge, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
         published = test(units=np.arange(len(judge)))
         by_cluster = test(units=rows.unit) if rows.clustered else published
-        yield ReplacementRows(
+        yield (
             _judge_row(name, published, by_cluster, rows, epsilon, confidence),
             list(_annotator_rows(name, by_cluster, rows, alpha)),
         )

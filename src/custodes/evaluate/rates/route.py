@@ -11,7 +11,6 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, flag, label, probability, score, share, table
-from custodes.arguments import at_least, between, is_number
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
@@ -152,12 +151,8 @@ def route(
     >>> cu.route(labels, disagreement=0.05).threshold.select("threshold", "accepted", "disagreement").row(0)
     (0.9, 0.9, 0.0)
     """
-    for name, value in (("disagreement", disagreement), ("audit", audit), ("confidence", confidence), ("alpha", alpha)):
-        between(name, value, 0, 1)
-    if threshold is not None and not (is_number(threshold) and np.isfinite(threshold)):
+    if threshold is not None and not np.isfinite(threshold):
         raise OptionError(f"threshold={shown(threshold)}: must be a number")
-    if add is not None:
-        at_least("add", add, 1)
     selected = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:

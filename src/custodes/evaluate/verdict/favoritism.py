@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
+from custodes.answers.wording import interval, names, number, p_equals, percent, plural, subject, with_ends
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
@@ -110,7 +110,7 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Note on metrics without a score for the aspect, whose score for all aspects is used."""
     overall = set(view.overall.filter("overall")["metric"])
     if named := [name for name in metrics if name in overall]:
-        who = f"{names(named)} {'has' if len(named) == 1 else 'have'} no"
+        who = f"{subject(named, 'has', 'have')} no"
         yield (
             f"{'No metric has a' if view.overall['overall'].all() else who} score for {view.aspect}; scores "
             "without an aspect are used instead, so apparent partiality may reflect quality on another aspect."
@@ -149,10 +149,9 @@ def flips(view: AspectResults) -> Iterator[str]:
     if not view.reversals.height:
         yield "No metric significantly reverses a decision of the annotators."
     for row in view.reversals.head(MOST_NAMED).to_dicts():
-        say = "says" if len(row["metrics"]) == 1 else "say"
         yield (
             f"Annotators rate {row['better']} significantly better than {row['worse']}; "
-            f"{names(row['metrics'])} {say} the opposite."
+            f"{subject(row['metrics'], 'says', 'say')} the opposite."
         )
     if view.reversals.height > MOST_NAMED:
         yield (f"In all, {plural(view.reversals.height, 'pair')} are significantly reversed by some metric.")

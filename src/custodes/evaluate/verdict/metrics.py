@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
-from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, with_ends
+from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, subject, with_ends
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 
 MARKED_EFFECT = 1.5
@@ -119,14 +119,12 @@ def chance(view: AspectResults) -> Iterator[str]:
     """Metrics that are not significantly better than chance, or significantly worse."""
     unclear, below = view.side("unclear"), view.side("below")
     if unclear and view.bounded:
-        be = "is" if len(unclear) == 1 else "are"
-        yield f"{names(unclear)} {be} not significantly better than chance (all metrics tested together)."
+        yield f"{subject(unclear, 'is', 'are')} not significantly better than chance (all metrics tested together)."
     if below:
-        agree = "agrees" if len(below) == 1 else "agree"
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
-        what = f"{names(undeclared)} {'is a distance' if len(undeclared) == 1 else 'are distances'} (lower is better)"
+        what = f"{subject(undeclared, 'is a distance', 'are distances')} (lower is better)"
         hint = f" If {what}, declare this in a raters file." if undeclared else ""
-        yield f"{names(below)} {agree} with the annotators significantly less than chance.{hint}"
+        yield f"{subject(below, 'agrees', 'agree')} with the annotators significantly less than chance.{hint}"
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:

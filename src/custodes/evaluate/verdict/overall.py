@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from custodes.answers.wording import names, plural
+from custodes.answers.wording import names, plural, subject
 from custodes.evaluate.verdict.favoritism import RATES, do_near_copies, near_copy_groups
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
@@ -33,13 +33,11 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """The metrics in the top group of every aspect."""
     everywhere = leaders_everywhere(views)
     if everywhere:
-        be = "is" if len(everywhere) == 1 else "are"
-        on = f"{be} in the top group of metrics on {_all(views)}"
-        yield f"{names(everywhere)} {on}: not significantly worse than any other."
+        group = f"in the top group of metrics on {_all(views)}: not significantly worse than any other"
+        yield f"{subject(everywhere, 'is', 'are')} {group}."
     else:
         first = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
-        agree = "agrees" if len(first) == 1 else "agree"
-        each = f"; {names(first)} {agree} best with the annotators" if first else ""
+        each = f"; {subject(first, 'agrees', 'agree')} best with the annotators" if first else ""
         yield f"No metric is in the top group on every aspect{each}."
 
 
@@ -53,8 +51,7 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
     informed = {name for view in views for name in view.side("above")}
     nowhere = [row["metric"] for row in views[0].standing if row["metric"] not in informed]
     if nowhere and any(view.side("above", "below") for view in views):
-        be = "is" if len(nowhere) == 1 else "are"
-        yield f"{names(nowhere)} {be} not significantly better than chance on any aspect."
+        yield f"{subject(nowhere, 'is', 'are')} not significantly better than chance on any aspect."
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:

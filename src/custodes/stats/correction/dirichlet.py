@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, legendre, require
+from custodes.stats.arrays import Floats, legendre
 from custodes.stats.correction.estimator import Estimate
 
 _NODES = 32  # quadrature nodes; with 256 points, no bound would change by more than 1e-8 standard deviations
@@ -31,7 +31,6 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     from scipy.special import betaincinv
 
     counts = np.asarray(counts, dtype=np.float64)
-    require((counts >= 0).all(), "counts are at least 0")
     tables, where = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
     where = where.reshape(counts.shape[:-1])
     total = tables.sum(axis=1, keepdims=True)
@@ -67,7 +66,6 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
     """
     from scipy.special import betainc
 
-    wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     return np.asarray(betainc(losses + 1, wins + 1, 0.5))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, require
+from custodes.stats.arrays import Floats
 from custodes.stats.multiple_testing import SIGMAS
 from custodes.stats.ratios import ratio
 
@@ -38,8 +38,6 @@ class Counts(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array of tables."""
-        same = (*self.metric_only.shape, 3) == (*self.human_only.shape, 3) == self.paired.shape
-        require(same, "counts: paired is (..., 3, 3), metric_only and human_only are (..., 3)")
         return self.paired.shape[:-2]
 
     @property
@@ -98,11 +96,6 @@ def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
     """Integers that identify a table (15,): its counts, or the bits of effective counts."""
     whole = row.astype(np.int64)
     return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
-
-
-def people_margin(counts: Counts) -> Floats:
-    """Human margin on all items with human ratings, tables (...) -> (...)."""
-    return margin_of(counts.human)
 
 
 def margin_of(outcome: NDArray[Any]) -> Floats:
@@ -182,7 +175,8 @@ class Estimate:
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Whether other random numbers might change the decision: theta (...) lies within four standard errors of
         gamma/2 or 1 - gamma/2."""
-        return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
+        distance = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
+        return np.asarray(distance < SIGMAS * self.theta_error)
 
     def resolved(self, *, gamma: float) -> Estimate:
         """The estimate as input of a stopping rule, made with confidence 1 - gamma or without intervals.
@@ -251,7 +245,7 @@ class Estimator:
     label: str
     doc: str
     estimate: Callable[..., Estimate]
-    point: Callable[[Counts], Floats] = people_margin
+    point: Callable[[Counts], Floats] = lambda counts: margin_of(counts.human)
     uses_metric: bool = True
     uses_people: bool = True
     needs_items: bool = False
@@ -270,9 +264,3 @@ def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
     """
     theta = np.asarray(theta, dtype=np.float64)
     return (theta > 1 - gamma / 2).astype(np.int8) - (theta < gamma / 2).astype(np.int8)
-
-
-def threshold_distance(theta: NDArray[Any], *, gamma: float) -> Floats:
-    """Distance of theta (...) from the nearer of gamma/2 and 1 - gamma/2."""
-    theta = np.asarray(theta, dtype=np.float64)
-    return np.asarray(np.minimum(np.abs(theta - gamma / 2), np.abs(theta - (1 - gamma / 2))))

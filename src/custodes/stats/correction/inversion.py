@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import chunks
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 from custodes.stats.correction.poststratified import poststratified_margin
 
@@ -14,7 +15,6 @@ _PRIOR = 1 / 9  # one pseudo-annotation in total, over the nine cells of the pai
 _PRIOR_ALONE = 1 / 3  # one pseudo-annotation in total, over three cells
 _DRAWS = 1000
 _SINGULAR = 1e-12  # a smaller determinant is rounding error
-_CHUNK = 1_000_000  # draws held at once per array: 4 MB in float32, about forty such arrays
 
 
 def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
@@ -38,9 +38,7 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     distinct = counts.distinct()
     tables = distinct.rows
     margin, low, high, theta = np.empty((4, len(tables)))
-    step = max(1, _CHUNK // _DRAWS)
-    for start in range(0, len(tables), step):
-        part = slice(start, start + step)
+    for part in chunks(len(tables), _DRAWS):
         margin[part] = _solved(_as_they_are(tables[part]), tables[part])[:, 0]
         # a singular draw does not determine the margin and is put in the middle
         drawn = np.nan_to_num(_solved(_bootstrapped(tables[part], rng), tables[part]).astype(np.float32))

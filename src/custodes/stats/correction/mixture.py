@@ -167,9 +167,7 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
         for rows in (slice(row, row + step) for row in range(0, n_tables, step)):
             places = [where[rows] for _, where in distinct]
             drawn = [values[place] for (values, _), place in zip(gammas, places, strict=True)]
-            logs = gammas[0][1][places[0]]
-            for (_, accepted), place in zip(gammas[1:], places[1:], strict=True):
-                logs += accepted[place]
+            logs = np.asarray(sum(accepted[place] for (_, accepted), place in zip(gammas, places, strict=True)))
             q = drawn[9:]
             whole = q[0] + q[1] + q[2]
             for r in range(3):
@@ -214,18 +212,9 @@ def weighted_gammas(
     boosted = np.flatnonzero(shape < 1)
     d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
     normal = numbers[k]
-    root = normal / np.sqrt(9 * d)
-    root += 1
-    np.maximum(root, np.float32(1e-9), out=root)
-    cube = root * root
-    cube *= root
-    accepted = np.log(root, out=root)
-    accepted *= 3
-    accepted -= cube
-    accepted += 1
-    accepted *= d
-    accepted += normal * normal / 2
-    accepted *= d < _NEARLY_NORMAL
+    root = np.maximum(normal / np.sqrt(9 * d) + 1, np.float32(1e-9))
+    cube = root * root * root
+    accepted = ((np.log(root) * 3 - cube + 1) * d + normal * normal / 2) * (d < _NEARLY_NORMAL)
     cube *= d
     if boosted.size:
         # Gamma(a) is Gamma(a + 1) * U^(1 / a)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from custodes.stats.arrays import Floats
@@ -16,14 +14,7 @@ STRATUM_PRIOR = 1 / 3
 _FUNCTIONS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]], dtype=np.float64)
 
 
-class Moments(NamedTuple):
-    """Posterior mean and variance of win, tie and loss probabilities and margin: (..., 4) each."""
-
-    mean: Floats
-    variance: Floats
-
-
-def poststratified_moments(counts: Counts) -> Moments:
+def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
     """Posterior moments of p_h = sum_r q_r nu[h|r], for tables (...).
 
     Strata r are the metric's preferences, and a stratum of human ratings without metric ratings. q is Dirichlet(items
@@ -56,7 +47,7 @@ def poststratified_moments(counts: Counts) -> Moments:
     mean = np.einsum("...r,...rf->...f", q, within_mean)
     between = (np.einsum("...r,...rf->...f", q, within_mean**2) - mean**2) / (answered + 1)
     squares = q**2 + q * (1 - q) / (answered + 1)  # E[q_r^2]
-    return Moments(mean=mean, variance=between + np.einsum("...r,...rf->...f", squares, within_variance))
+    return mean, between + np.einsum("...r,...rf->...f", squares, within_variance)
 
 
 def poststratified_margin(counts: Counts) -> Floats:
@@ -65,7 +56,7 @@ def poststratified_margin(counts: Counts) -> Floats:
     Nearly that of the mixture model, under which q_r nu[h|r] is also the maximum likelihood estimate of the joint
     table.
     """
-    return poststratified_moments(counts).mean[..., 3]
+    return poststratified_moments(counts)[0][..., 3]
 
 
 def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:

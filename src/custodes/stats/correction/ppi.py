@@ -8,6 +8,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
+from custodes.stats.ratios import ratio
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 _NORMAL_FROM = 50  # minimum number of labels for normal quantiles
@@ -51,21 +52,21 @@ def ppi_margin(counts: Counts) -> Margin:
 
     human_mean, metric_mean, other_mean = _mean(human), _mean(metric), _mean(metric_only)
     products = np.einsum("...hm,h,m->...", paired, _SIGN, _SIGN)
-    covariance = _ratio(products, n) - human_mean * metric_mean
+    covariance = ratio(products, n) - human_mean * metric_mean
     everything = metric + metric_only
     total = n + many
-    spread = _variance(everything) * _ratio(total, total - 1)
+    spread = _variance(everything) * ratio(total, total - 1)
     # lambda as in ppi_py, clipped to [0, 1]; 0 without metric labels, or without metric-only items
-    tuned = _ratio(covariance, (1 + _ratio(n, many)) * spread)
+    tuned = ratio(covariance, (1 + ratio(n, many)) * spread)
     tuned = np.where((many > 0) & (spread > _NOISE), np.clip(tuned, 0, 1), 0.0)
 
     rectified = _variance(human) - 2 * tuned * covariance + tuned**2 * _variance(metric)
-    imputed = np.where(tuned > 0, tuned**2 * _ratio(_variance(metric_only), many), 0.0)
-    variance = _ratio(_at_least_one_error(rectified, n), n) + imputed
+    imputed = np.where(tuned > 0, tuned**2 * ratio(_variance(metric_only), many), 0.0)
+    variance = ratio(_at_least_one_error(rectified, n), n) + imputed
     margin = human_mean + np.where(tuned > 0, tuned * (other_mean - metric_mean), 0.0)
 
     labels = n + alone
-    own_variance = _ratio(_at_least_one_error(_variance(human + human_only), labels), alone)
+    own_variance = ratio(_at_least_one_error(_variance(human + human_only), labels), alone)
     share = np.where(alone == 0, 1.0, np.where(n == 0, 0.0, own_variance / (own_variance + variance)))
     return Margin(
         margin=_blend(share, margin, _mean(human_only)),
@@ -82,19 +83,15 @@ def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = 
 
 def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
     """The variance of n labels; if they do not vary, that of n labels and one more with the largest error."""
-    return np.where(variance > _NOISE, variance, _ratio(np.full_like(n, _WORST_ERROR**2), n))
+    return np.where(variance > _NOISE, variance, ratio(np.full_like(n, _WORST_ERROR**2), n))
 
 
 def _mean(outcome: Floats) -> Floats:
-    return _ratio(outcome @ _SIGN, outcome.sum(axis=-1))
+    return ratio(outcome @ _SIGN, outcome.sum(axis=-1))
 
 
 def _variance(outcome: Floats) -> Floats:
-    return _ratio(outcome @ _SIGN**2, outcome.sum(axis=-1)) - _mean(outcome) ** 2
-
-
-def _ratio(a: Floats, b: Floats) -> Floats:
-    return np.asarray(np.divide(a, b, out=np.full(np.shape(b), np.nan), where=b > 0))
+    return ratio(outcome @ _SIGN**2, outcome.sum(axis=-1)) - _mean(outcome) ** 2
 
 
 PPI = Estimator(

@@ -114,11 +114,3 @@ def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Flo
         subset[out] = correct(majority(verdicts[list(best_subset(*train))][:, out]), people[out])
         single[out] = correct(verdicts[best, out], people[out])
     return subset, single
-
-
-def mean_of(values: Floats, *, units: Ints, weights: Floats) -> Floats:
-    """Means over defined values: values (..., n), weights (R, units) -> (R, ...)."""
-    defined = np.isfinite(values)
-    sums = unit_sums(np.stack([np.where(defined, values, 0.0), defined]), units=units, n_units=weights.shape[1])
-    total, number = np.moveaxis(weighted_sums(weights, sums), 1, 0)
-    return ratio(total, number)

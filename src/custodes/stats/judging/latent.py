@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, Signs, chunks
+from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 
 GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # denser where the correlation is high
@@ -29,13 +30,7 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
     from scipy.special import ndtri
 
     count = np.bincount(strata)
-    order = np.lexsort((values, strata))
-    start = np.cumsum(count) - count
-    place = np.arange(1, len(values) + 1) - start[strata[order]]
-    _, tied = np.unique(np.stack([strata[order], values[order]]), axis=1, return_inverse=True)
-    ranks = np.empty(len(values))
-    ranks[order] = (np.bincount(tied, place) / np.bincount(tied))[tied]
-    scores = centred(ndtri(ranks / (count[strata] + 1)), strata)
+    scores = centred(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
     spread = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
     return np.where(spread > 1e-9, scores / np.maximum(spread, 1e-9), 0.0)
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
-from custodes.stats.bootstrap import unit_sums, with_point, without_block
+from custodes.stats.bootstrap import with_point, without_block
 from custodes.stats.intervals import student_quantile
 from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
 from custodes.stats.logistic import first_coefficient
 from custodes.stats.ratios import ratio
+from custodes.stats.system_scores import weighted_item_mean
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
@@ -193,11 +194,7 @@ class _Moments(NamedTuple):
             verdicts[j, rows] = centred(people[j, rows], strata[rows])
 
         def mean(values: Floats, present: Bools) -> Floats:
-            sums = unit_sums(np.stack([values * present, present]), units=units, n_units=weights.shape[1])
-            total, number = np.moveaxis(weights @ sums.reshape(-1, weights.shape[1]).T, -1, 0).reshape(
-                2, -1, len(weights)
-            )
-            return ratio(total, number).T
+            return weighted_item_mean(np.where(present, values, np.nan), units=units, weights=weights)
 
         def sizes(present: Bools) -> Ints:
             return np.bincount(strata[present], minlength=n)
@@ -205,7 +202,7 @@ class _Moments(NamedTuple):
         judge_cuts = cuts(judge, strata, n)
         people_cuts = [cuts(people[j, present], strata[present], n) for j, present in enumerate(rated)]
         everywhere = np.ones(len(judge), dtype=np.bool_)
-        long = mean((seen * scores)[None], everywhere[None])[:, 0]
+        long = mean(seen * scores, everywhere)
         agree, liked = mean(verdicts * seen, rated), mean(verdicts * scores, rated)
         with_judge = np.stack(
             [

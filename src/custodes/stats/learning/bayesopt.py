@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, require
+from custodes.stats.arrays import Floats
 
 _LENGTHS = np.geomspace(0.05, 5.0, 16)  # length scales of the kernel, in units of sqrt(n_dims)
 _NOISES = (
@@ -75,7 +75,6 @@ def maximise(
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
     Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use.
     """
-    require(n_initial > 0, f"n_initial={n_initial}: must be above 0")
     points = rng.random((n_initial, n_dims))
     values = objective(points)
     for iteration in range(n_iterations):

@@ -18,7 +18,6 @@ from custodes.errors import MissingExtraError, OptionError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
-_DEEPEST = 64  # maximum depth
 LARGEST = float(np.finfo(np.float32).max) / 2
 """Maximum absolute prediction of trees: half of single precision, so that sums cannot overflow."""
 
@@ -89,22 +88,6 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return Split(place[node.column], node.threshold, node.missing_left, moved(node.left), moved(node.right))
 
         return Trees(self.base, tuple(map(moved, self.trees)))
-
-    def fault(self, p: int) -> str:
-        """Why decision trees from a model file cannot be applied to p columns; '' if they can."""
-        level, splits, leaves = list(self.trees), list[Split](), [self.base]
-        for _ in range(_DEEPEST + 1):
-            inner = [node for node in level if isinstance(node, Split)]
-            leaves += [node for node in level if not isinstance(node, Split)]
-            splits += inner
-            level = [child for node in inner for child in (node.left, node.right)]
-        if level:
-            return f"the trees are deeper than {_DEEPEST}"
-        if beyond := [node.column for node in splits if node.column >= p]:
-            return f"a split is on column {beyond[0]} of {p}"
-        if not max(sum(map(abs, leaves)), *(abs(node.threshold) for node in splits), 0.0) <= LARGEST:
-            return "a number or a prediction may be beyond single precision"
-        return ""
 
 
 def boosted(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Ints, require
+from custodes.stats.arrays import Ints
 
 _INNER = 5
 
@@ -24,7 +24,6 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     (True, [0, 0, 1, 1, 2, 2])
     """
     member, size = np.unique(groups, return_inverse=True, return_counts=True)[1:]
-    require(1 <= n_folds <= len(size), f"n_folds={n_folds}: from 1 to the number of groups, {len(size)}")
     shuffled = rng.permutation(len(size))
     fold = np.empty(len(size), dtype=np.intp)
     filled = [(0, f) for f in range(n_folds)]
@@ -43,7 +42,6 @@ def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator)
     >>> np.bincount(plain_folds(np.arange(7), n_folds=3, rng=np.random.default_rng(0))).tolist()
     [3, 2, 2]
     """
-    require(1 <= n_folds <= len(groups), f"n_folds={n_folds}: from 1 to the number of rows, {len(groups)}")
     return np.asarray(rng.permutation(len(groups)) % n_folds, dtype=np.intp)
 
 
@@ -66,5 +64,4 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """
     used = fold >= 0
     folds = np.unique(fold[used])
-    require(len(folds) >= 2, "splits need at least two folds")
     return [(used & (fold != f), fold == f) for f in folds]

@@ -7,7 +7,7 @@ for unused cells; units (items,) the resampling unit of each item; weights (B, u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,8 @@ from custodes.stats.learning.folds import splits
 
 Predictor = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
-
-
-class ResampledStatistic(Protocol):
-    """A statistic of human scores and predictions over all outputs, in every resample; see `pooled_correlation`."""
-
-    def __call__(self, human: Floats, metrics: Floats, /, *, units: Ints, weights: NDArray[Any]) -> Floats:
-        """(items, systems), (m, items, systems) -> (B, m)."""
-        ...
+# A statistic of human scores (items, systems) and predictions (m, items, systems) in every resample, (B, m).
+ResampledStatistic = Callable[..., Floats]
 
 
 def cross_predicted(

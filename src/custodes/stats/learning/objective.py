@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import OptionError
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.correlation import ROWS
 from custodes.stats.ratios import ratio
@@ -17,8 +16,6 @@ from custodes.stats.ratios import ratio
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 RANK_CORRELATIONS: tuple[Objective, ...] = ("kendall", "spearman")
-
-_CHUNK = 250_000  # elements of a temporary array: a few of them fit the cache
 
 
 def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floats], Floats]:
@@ -55,25 +52,18 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     >>> agreement(np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 6.0], [7.0, 7.0, 7.0]])).round(3).tolist()
     [0.333, 1.0, nan]
     """
-    if kind not in OBJECTIVES:
-        raise OptionError(f"objective: kind={kind!r} is unknown; allowed: {', '.join(OBJECTIVES)}")
-    assert target.shape == items.shape
-    assert np.isfinite(target).all()
     better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
-
-    def measure(predictions: Floats) -> Floats:
-        if kind != "accuracy":
-            return ROWS[kind](predictions, target)
-        right = np.count_nonzero(predictions[:, better] > predictions[:, worse], axis=1)
-        return ratio(right, np.array(len(better)))
 
     def agreement(predictions: Floats) -> Floats:
         values = np.full(len(predictions), np.nan)
         finite = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        step = max(1, _CHUNK // max(1, len(target), len(better)))
-        for start in range(0, len(finite), step):
-            part = finite[start : start + step]
-            values[part] = measure(predictions[part])
+        for part in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
+            some = predictions[finite[part]]
+            if kind == "accuracy":
+                right = np.count_nonzero(some[:, better] > some[:, worse], axis=1)
+                values[finite[part]] = ratio(right, np.array(len(better)))
+            else:
+                values[finite[part]] = ROWS[kind](some, target)
         return values
 
     return agreement

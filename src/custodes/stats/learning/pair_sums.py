@@ -12,8 +12,7 @@ from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective, ordered_pairs
 
-COMPARED = 4096
-"""Maximum number of outputs for which comparing all pairs is faster than sorting."""
+_FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
 
 
 class PairSums(NamedTuple):
@@ -63,7 +62,7 @@ def pair_sums(
     if kind == "accuracy":
         return _within_items(human, predicted, rows, item)
     n, values = len(human), np.vstack([human, predicted])
-    if kind == "kendall" and n <= COMPARED:
+    if kind == "kendall" and _FEW * len(rows) < n:
         return _compared(values, rows, labels)
     sums = _signs if kind == "kendall" else _gaps
     one, share = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)

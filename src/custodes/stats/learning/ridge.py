@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, require
+from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import inner_folds, splits
 
 PENALTIES = np.logspace(2, -3, 21)
@@ -303,7 +303,6 @@ def _selected(
     columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
 ) -> list[Floats]:
     """The penalty (1,) of each range of the columns (p, rows), by cross-validation."""
-    require((penalties > 0).all(), "penalties must be above 0")
     penalties, fold = np.sort(penalties)[::-1], inner_folds(groups)
     if len(penalties) > 1 and not fold.any():
         penalties = np.array([PENALTY])

@@ -43,7 +43,8 @@ class ScoredPeople:
         side = self._side
         if side is None or not np.array_equal(side.mask, mask):
             self._side = side = human_side(self._persons, mask, self._units)
-        scores = np.where(mask, _matched_scores(metric, mask, side.quantiles), 0.0)
+        scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
+        scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *side.quantiles)
         effects = two_way(scores, mask)
         coefficients, doubt = _bends(side.instruments, scores, self._units)
         influence = by_unit(effects.influence, self._units)
@@ -114,11 +115,3 @@ def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tupl
         moments = to_scores - np.einsum("abu,b->au", to_terms, coefficients)
         variance = moments @ moments.T
     return coefficients[1:], inverse[1:, 1:]
-
-
-def _matched_scores(values: Floats, mask: Bools, quantiles: Floats) -> Floats:
-    """Scores (items, systems) mapped by their mid-ranks over the mask onto quantiles (2, k); 0 elsewhere."""
-    scores = np.zeros(values.shape)
-    if mask.any():
-        scores[mask] = np.interp((mid_ranks(values[mask]) - 0.5) / mask.sum(), *quantiles)
-    return scores

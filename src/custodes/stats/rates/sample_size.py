@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, bisected
 from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_posterior
 from custodes.stats.ratios import ratio
 
@@ -140,13 +140,10 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     def added(total: float) -> Floats:
         return np.clip(total * np.nan_to_num(share) - labelled, first, available)
 
-    low, high = 0.0, 1.0
+    high = 1.0
     while added(high).sum() < n and high < MOST:
         high *= 2
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if added(middle).sum() < n else (low, middle)
-    values = added(high)
+    values = added(bisected(lambda total: added(total).sum() < n, 0.0, high, steps=STEPS))
     rest = n - values.sum()
     if rest > 0.5:  # strata that need no labels
         values += (available - values) * rest / (available - values).sum()

@@ -11,7 +11,7 @@ from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import student_quantile
-from custodes.stats.ranks import mid_ranks
+from custodes.stats.ranks import mid_ranks, ranks_within
 from custodes.stats.ratios import ratio
 
 FEWEST_IN_BIN = 25
@@ -67,14 +67,8 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     if not n_positive or not n_negative:
         return Area(np.nan, np.nan, np.nan)
-    placement = mid_ranks(scores[np.newaxis])[0] - 1
-    within = np.where(
-        positive,
-        _ranks_within(scores, positive),
-        _ranks_within(scores, ~positive),
-    )
-    # proportion of outputs of the other label with a lower score
-    beaten = np.where(positive, (placement - within) / n_negative, 1 - (placement - within) / n_positive)
+    lower = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))  # outputs of the other label
+    beaten = np.where(positive, lower / n_negative, 1 - lower / n_positive)
     value = float(beaten[positive].mean())
     influence = (beaten - value) / np.where(positive, n_positive, n_negative)
     effect = influence_design_effect(influence, units)
@@ -87,13 +81,6 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     logit, spread = np.log(value / (1 - value)), quantile * error / (value * (1 - value))
     low, high = (float(1 / (1 + np.exp(-at))) for at in (logit - spread, logit + spread))
     return Area(value, low, high)
-
-
-def _ranks_within(scores: Floats, chosen: Bools) -> Floats:
-    """Mid-ranks from 0 among the chosen outputs, 0 for others."""
-    ranks = np.zeros(len(scores))
-    ranks[chosen] = mid_ranks(scores[chosen][np.newaxis])[0] - 1
-    return ranks
 
 
 def roc(scores: Floats, positive: Bools) -> Roc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -190,40 +190,18 @@ class _Mode(NamedTuple):
     height: float
 
 
-@dataclass(frozen=True)
-class _Design:
-    """A sparse matrix with nonzeros in `columns` (rows, width), the same `values` (width,) in every row."""
-
-    columns: Ints
-    values: Floats
-    n_columns: int
-
-    def of(self, effects: Floats) -> Floats:
-        """Product with effects of the columns: (columns, ...) -> (rows, ...)."""
-        return np.asarray(np.tensordot(self.values, effects[self.columns], axes=(0, 1)), dtype=np.float64)
-
-    def sums(self, rows: Floats) -> Floats:
-        """Product of the transposed matrix with (rows,): (columns,)."""
-        totals = np.bincount(self.columns.ravel(), np.outer(rows, self.values).ravel(), self.n_columns)
-        return np.asarray(totals, dtype=np.float64)
-
-    def gram(self, weight: Floats) -> Floats:
-        """(columns, columns): cross-products of columns, weighted by row (rows,)."""
-        n, products = self.n_columns, np.outer(self.values, self.values).ravel()
-        cells = n * self.columns[:, :, np.newaxis] + self.columns[:, np.newaxis]
-        totals = np.bincount(cells.ravel(), np.outer(weight, products).ravel(), n * n)
-        return np.asarray(totals.reshape(n, n), dtype=np.float64)
-
-
 def _logits(
     pilot: Pilot, hits: Bools, among: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
     """Draws of the logits (draws, pairs) of `hits` among annotations, (n,) each: effects of two systems, deviations of
     pairs, and a mean unless the effects are a `difference`."""
+    from scipy.sparse import csr_array
+
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
     sign, width = (-1, 2) if difference else (1, 3)
     columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :width]
-    design = _Design(columns, np.array([1.0, sign, 1.0])[:width], n_systems + width - 2)
+    cells = np.tile([1.0, sign, 1.0][:width], n_pairs), (np.repeat(np.arange(n_pairs), width), columns.ravel())
+    design = csr_array(cells, shape=(n_pairs, n_systems + width - 2))
     pair, unit, hit = pilot.pair[among], pilot.unit[among], hits[among]
     number, n = (np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[hit], pair))
     worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
@@ -249,25 +227,26 @@ def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
     return max(1.0, float((joint**2).sum() / alone)) if alone else 1.0
 
 
-def _mode(hits: Floats, n: Floats, design: _Design, of_column: Floats, of_row: float) -> _Mode:
+def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float) -> _Mode:
     """Mode by Newton's method; deviations of rows are eliminated, so a step costs no more than the columns do."""
     column, row = np.zeros(len(of_column)), np.zeros(len(n))
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-(design.of(column) + row)))
+        chance = 1 / (1 + np.exp(-((design @ column) + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
         row_precision = weight + 1 / of_row**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        precision = design.gram(weight - weight**2 / row_precision) + np.diag(prior)
+        weighted = design * (weight - weight**2 / row_precision)[:, np.newaxis]
+        precision = (design.T @ weighted).toarray() + np.diag(prior)
         of_rows = slope - row / of_row**2
-        pull = design.sums(slope - weight / row_precision * of_rows) - column * prior
+        pull = design.T @ (slope - weight / row_precision * of_rows) - column * prior
         step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
-        row_step = (of_rows - weight * design.of(step)) / row_precision
+        row_step = (of_rows - weight * (design @ step)) / row_precision
         largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
         scale = min(1.0, _LONGEST / max(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
         if largest < _NEAR:
             break
-    logit = design.of(column) + row
+    logit = (design @ column) + row
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
     height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
@@ -275,11 +254,11 @@ def _mode(hits: Floats, n: Floats, design: _Design, of_column: Floats, of_row: f
     return _Mode(column, row, precision, row_precision, weight / row_precision, float(height))
 
 
-def _drawn(mode: _Mode, design: _Design, draws: int, rng: np.random.Generator) -> Floats:
+def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Floats:
     """Draws of the logits (draws, rows)."""
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(mode.column_precision).T
-    noise = design.of(np.linalg.solve(root, rng.standard_normal((len(root), draws))))
+    noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
     deviation = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
-    centre = (design.of(mode.column) + mode.row)[:, np.newaxis]
+    centre = ((design @ mode.column) + mode.row)[:, np.newaxis]
     return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + deviation).T)

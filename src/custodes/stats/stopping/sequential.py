@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, legendre, require
+from custodes.stats.arrays import Floats, Ints, bisected, legendre
 
 _NODES = 32  # minimum number of Gauss-Legendre nodes
 _NODES_A_SD = 2  # additional nodes per standard deviation of a step that fits between the bounds
@@ -45,8 +45,6 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     from scipy.special import ndtri
 
     share = np.asarray(information, dtype=np.float64)
-    require(share.ndim == 1 and (np.diff(share, prepend=0.0) > 0).all(), "information: (looks,), increasing from 0")
-    require(0 < level < 1, f"level={level} is not allowed; give a number between 0 and 1")
     share = share / share[-1]
     # At least that of a single analysis, at most that of equally many independent ones.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
@@ -55,20 +53,6 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     ratio = shape(share)
     constant = bisected(lambda c: crossing_probability(c * ratio, share) > level, least * 0.999, most * 1.001, steps=40)
     return np.asarray(constant * ratio)
-
-
-def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
-    """Bisection: the point at which a monotone condition, true at `low` and false at `high`, changes, (...) each;
-    `high` if it never does.
-
-    >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
-    [2.0, 3.0]
-    """
-    for _ in range(steps):
-        middle = (low + high) / 2
-        below = is_below(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return high
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
@@ -238,9 +222,6 @@ def sprt(
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    require(min(right, wrong) >= 0, f"right={right}, wrong={wrong}: give numbers of answers of at least 0")
-    require(0 < bad < good < 1, f"bad={bad}, good={good}: give probabilities with bad below good")
-    require(0 < alpha < 1 and 0 < beta < 1, f"alpha={alpha}, beta={beta}: give error rates between 0 and 1")
     ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
     return -1 if ratio >= log((1 - beta) / alpha) else 1 if ratio <= log(beta / (1 - alpha)) else 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, table_sums
+from custodes.stats.arrays import Floats, Ints, chunks, table_sums
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
@@ -79,21 +79,20 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     if n_units < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
-    step = max(1, 4 * CHUNK // max(n_drawn, n_pairs, 1))
-    for start in range(0, 1 + resamples, step):
-        size = min(start + step, 1 + resamples) - start
+    for some in chunks(1 + resamples, max(n_drawn, n_pairs) // 4):
+        size = some.stop - some.start
         if n_units < _MANY:
             often = rng.multinomial(n_units, times / n_units, size=size)
         else:
             often = rng.poisson(times, size=(size, n_drawn))
         drawn = often.T.astype(np.float64)
-        if start == 0:
+        if some.start == 0:
             drawn[:, 0] = times
         points_won, number = np.asarray(won @ drawn), np.asarray(fought @ drawn)  # (pairs, size)
         share, present = ratio(points_won, number), number > 0
         mine, other = np.where(present, share, 0.0), np.where(present, 1 - share, 0.0)
         total = np.asarray(of_low @ mine + of_high @ other)
-        draws[start : start + size] = ratio(total, np.asarray((of_low + of_high) @ present)).T
+        draws[some] = ratio(total, np.asarray((of_low + of_high) @ present)).T
     return draws
 
 
@@ -158,11 +157,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     most = ratio(total**2, summed(weight**2))
     # By clusters: the squared sum of contributions, and the weights.
     n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
-    clustered = n_units < len(unit)
-    if clustered:
-        together, code = np.unique(pair * n_units + unit, return_inverse=True)
-        clustered, of = len(together) < len(unit), together // n_units
-    if clustered:
+    together, code = np.unique(pair * n_units + unit, return_inverse=True)
+    if clustered := len(together) < len(unit):
+        of = together // n_units
         moved = np.bincount(code, weights=weight * (sign - margin[pair]))
         weighed = np.bincount(code, weights=weight)
         number = battles.clusters[together % n_units]

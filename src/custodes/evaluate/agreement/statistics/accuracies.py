@@ -8,6 +8,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import POSITIVE, SHARE
+from custodes.stats.population import population_values
 
 
 def guessing(sample: Sample) -> Floats:
@@ -23,7 +24,8 @@ def _population_margins(sample: Sample) -> Floats:
     comparison = sample.comparison
     pairs = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
     pairs[:, *comparison.design.pairs.T] = sample.choices.pairs
-    return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
+    wins = population_values(*sample.choices.net_wins, n_units=comparison.design.n_units)
+    return accuracy.pairwise_accuracy(*wins, pairs=pairs)
 
 
 def _pairwise_accuracy(sample: Sample) -> Floats:
@@ -91,11 +93,11 @@ WITH_TIES = (
 )
 
 
-def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:
-    design = sample.comparison.design
+def _spa(sample: Sample) -> Floats:
+    comparison, design = sample.comparison, sample.comparison.design
     return accuracy.spa(
-        human,
-        metrics,
+        comparison.human,
+        comparison.metric_scores,
         units=design.units,
         weights=sample.times,
         flips=sample.flips,
@@ -107,8 +109,7 @@ SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    compute=of_outputs(lambda sample: _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)),
-    of_people=_of_people,
+    compute=of_outputs(_spa),
     bounds=SHARE,
     chance=0.5,
     smooth=False,

@@ -39,15 +39,16 @@ def _within_items(sample: Sample, *, kind: Kind) -> Floats:
     return sample.item_mean(sample.per_item(f"{kind}_item", partial(_per_item, kind=kind)))
 
 
-def _of_people(sample: Sample, human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
-    design = sample.comparison.design
-    return pooled_correlation(
-        kind, human, metrics, units=design.units, weights=sample.times, item_weights=design.item_weights
-    )
-
-
 def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
-    return _of_people(sample, sample.comparison.human, sample.comparison.metric_scores, kind=kind)
+    comparison, design = sample.comparison, sample.comparison.design
+    return pooled_correlation(
+        kind,
+        comparison.human,
+        comparison.metric_scores,
+        units=design.units,
+        weights=sample.times,
+        item_weights=design.item_weights,
+    )
 
 
 def _computed(level: str, kind: Kind) -> Callable[[Sample], Floats]:
@@ -64,7 +65,6 @@ CORRELATIONS = tuple(
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         compute=_computed(level, kind),
-        of_people=partial(_of_people, kind=kind) if level == "global" else None,
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
         population=partial(_population, kind=kind) if level == "system" else None,

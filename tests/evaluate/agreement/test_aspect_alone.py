@@ -11,8 +11,6 @@ import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.agreement.joint_aspects import joint_aspects
-from custodes.evaluate.rater_comparison import compare
 
 ASPECTS = ("style", "truth", "wit")
 KINDS = {"ann": "human", "m1": "metric", "m2": "metric", "own": "metric", "part": "metric", "late": "metric"}
@@ -48,17 +46,6 @@ def test_an_aspect_alone_gets_the_same_numbers(fewer: str) -> None:
         for name in ("metrics", "common", "comparisons", "standing"):
             expected = getattr(whole, name).filter(pl.col("aspect") == aspect)
             assert_frame_equal(getattr(alone, name), expected, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def test_one_output_that_people_did_not_rate_keeps_aspects_apart() -> None:
-    whole = list(rows(fewer=""))
-    some = [row for row in whole if row[:4] != ("i0", "C", "ann", "truth")]
-    assert len(some) == len(whole) - 1
-    frame = pl.DataFrame(some, schema=["item", "system", "rater", "aspect", "score"], orient="row")
-    compared = compare(Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(KINDS)))
-    groups = joint_aspects([own.of_people for own in compared])
-    assert groups[0] is groups[2]
-    assert groups[0] is not groups[1]
 
 
 def test_a_metric_of_the_first_aspect_alone() -> None:
