@@ -19,9 +19,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A busy machine is not a failure: no test measures time. Nor is bad luck: every run has the same examples, except that
-# `make test-slow` draws new ones and prints how to get back those that fail.
-settings.register_profile("fixed", deadline=None, database=None, derandomize=True)
-settings.register_profile("random", deadline=None, database=None, print_blob=True)
+# `make test-slow` draws new ones, and more, and prints how to get back those that fail.
+settings.register_profile("fixed", deadline=None, database=None, derandomize=True, max_examples=40)
+settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 MAPPED = "study.example"

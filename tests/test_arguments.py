@@ -26,7 +26,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "gate": {"metric": "m1", "require": "kendall_item>=-0.5"},
 }
 """What keeps a question short."""
-CALLED = 8
+CALLED = 4
 """Values that every argument is given in the quick test, others for the next argument."""
 
 

@@ -36,18 +36,6 @@ def test_an_exponent_is_the_slope_beyond_the_start(script, power):
     assert growth.exponent(cases, [1.55] * 4, start=1.5, least=0.1) is None
 
 
-def test_what_passes_its_bound_is_named_and_what_does_not_is_not(script):
-    growth, measuring = script("growth"), script("measuring")
-
-    def words(power):
-        sizes = (0, 3_000, 10_000, 30_000, 100_000)
-        cases = [growth.Case("check", "items", n, measuring.Run(1 + (n / 1000) ** power, 100, ""), 9) for n in sizes]
-        return growth.summary(cases)[1]
-
-    assert words(1.1) == ""
-    assert "time 2.00, answer 0.00" in words(2)
-
-
 def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     measuring = script("measuring")
 
@@ -60,19 +48,6 @@ def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     assert (
         told("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
     )
-
-
-def test_a_case_is_compared_with_its_limits_and_with_the_start(script):
-    waits, measuring = script("waits"), script("measuring")
-    slow, refused, small = (waits.Case(name, "", ()) for name in ("1,000 rows favoritism", "HANNA check", "other"))
-    start, now = measuring.Run(1, 100, ""), measuring.Run(3, 500, "")
-    assert waits.verdict(slow, now, start) == "more than 1.5 s, more than 400 MB, 3.0 times the start"
-    assert waits.verdict(slow, start, now) == waits.verdict(small, now, None) == ""
-    text = waits.page([(slow, now, start), (refused, measuring.Run(1, 9, "> 9 s"), start), (small, now, now)], ["x"], 1)
-    assert "- 1,000 rows favoritism: 3.00 s, 500 MB; more than 1.5 s, more than 400 MB, 3.0 times the start\n" in text
-    assert "- HANNA check: > 9 s; > 9 s\n" in text
-    assert "Sum of CPU seconds: 4.0 at the start, 6.0 now." in text
-    assert text.endswith("Not on this machine: x.\n")
 
 
 def test_the_cases_of_waits_have_distinct_names_and_known_commands(script):
@@ -147,41 +122,9 @@ def test_random_values_may_move_by_their_standard_error(script, column, start, e
     assert cell.minor  # the same for both seeds
 
 
-def test_an_estimate_that_differs_by_seed_may_move(script):
-    second = START.with_columns(value=pl.Series([0.51, 0.24]))
-    assert not moved(script, "value", 0.53, second)
-    (cell,) = moved(script, "value", 0.55, second)
-    assert cell.by_seed
-
-
-def test_random_values_may_move_further_where_seeds_differ_more(script):
-    second = START.with_columns(p_value=pl.Series([0.3 + 5 * (2 * 0.3 * 0.7 / 2000) ** 0.5, 0.0]))
-    (cell,) = moved(script, "p_value", 0.7, second)
-    assert cell.tolerance == pytest.approx(4 * (25 / 2) ** 0.5 * (2 * 0.3 * 0.7 / 2000) ** 0.5)
-
-
-def test_sentences_identify_no_row(script):
-    comparing = script("comparing")
-    start = pl.DataFrame({"kind": ["best"], "text": ["one sentence " * 6], "system": ["A"]})
-    now = start.with_columns(text=pl.lit("another sentence " * 6))
-    start, now = (pl.concat([frame, frame.with_columns(system=pl.lit("B"))]) for frame in (start, now))
-    assert [cell.row for cell in comparing.compare("t", start, now, {}, draws=20)] == ["best / A", "best / B"]
-
-
 def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
     (cell,) = moved(script, "group", "AB")
     assert (cell.start, cell.now, cell.reason) == ("A", "AB", "p_value 0.3 -> 0.3")
-
-
-def test_rows_and_columns_of_one_version_alone_are_listed(script):
-    comparing = script("comparing")
-    roles = comparing.roles_of(KINDS)
-    (cell,) = comparing.compare("t", START, START.head(1), roles, draws=2000)
-    assert (cell.row, cell.start, cell.now) == ("b", "row", None)
-    (cell,) = comparing.compare("t", START, START.drop("group"), roles, draws=2000)
-    assert (cell.column, cell.start, cell.now) == ("group", "column", None)
-    (cell,) = comparing.compare("t", START, START.reverse(), roles, draws=2000)
-    assert cell.now == "another order of rows"
 
 
 def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.command_line import Run, custodes, refused
-from tests.data.mapping.tables import half, wide
+from tests.data.mapping.tables import wide
 
 __all__ = ["custodes"]
 
@@ -62,12 +62,6 @@ def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: 
     assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]
 
 
-def test_a_schema_can_be_kept_from_another(custodes: Run, mine: Path) -> None:
-    custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "-o", "a.toml")
-    custodes("convert", "mine.csv", "--schema", "a.toml", "--columns", "human_{aspect}_{rater}", "-o", "b.toml")
-    assert 'score = ["human_{aspect}_{rater}"]' in Path("b.toml").read_text()
-
-
 def test_convert_writes_the_part_that_is_selected(custodes: Run, mine: Path) -> None:
     ran = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--human", "ann1", "-o", "a.csv")
     assert ran.status == 0
@@ -93,28 +87,10 @@ def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custode
     assert aspects == {"fluency"}
 
 
-def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> None:
-    half("coherence").with_columns(domain=pl.lit("news")).write_csv(tmp_path / "half.csv")
-    columns = ("--column", "rater=annotator", "--column", "group=domain", "--columns", "human:{aspect}")
-    ran = custodes("convert", "half.csv", *OPTIONS, *columns, "-o", "out/")
-    assert ran.status == 0
-    assert pl.read_csv("out/items.csv")["group"].unique().to_list() == ["news"]
-    assert pl.read_csv("out/ratings.csv")["kind"].unique().to_list() == ["human"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--column", "item"), "--column 'item': give ROLE=NAME, as in --column item=doc_id"),
-        (("--column", "item="), "--column 'item=': give ROLE=NAME"),
-        (("--column", "item=a", "--column", "item=b"), "item is 'a' already; a role is one column"),
-        (
-            ("--column", "itm=doc_id"),
-            (
-                "'itm' is not a role (did you mean 'item'?); roles: item, system, rater, score, "
-                "aspect, kind, repeat, system_a, system_b, winner,"
-            ),
-        ),
         (
             ("--column", "item=docid"),
             (
@@ -122,7 +98,6 @@ def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> No
                 "model, output, human_coherence_ann1, human_coherence_ann2,"
             ),
         ),
-        (("--column", "score=bleu", "--columns", "{rater}"), "both name the columns of scores; give one of them"),
         (
             ("--columns", "human_{aspect}_{rter}"),
             (
@@ -130,15 +105,7 @@ def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> No
                 "{rater}, {kind}, {repeat}"
             ),
         ),
-        (
-            (*OPTIONS, "--columns", "humn_{aspect}_{rater}"),
-            (
-                "matches no column that is still without a role; columns: output, "
-                "human_coherence_ann1, human_coherence_ann2, human_fluency_ann1,"
-            ),
-        ),
         (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
-        (("--schema", "mine.csv"), "mine.csv: not TOML: "),
     ],
 )
 def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], message: str) -> None:

@@ -22,8 +22,6 @@ from custodes.annotate.completion_codes import Reconciled
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.tables import Column, Kind
-from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
 from tests.questions import QUESTIONS, RESULTS, command, options
 
@@ -286,17 +284,6 @@ def test_no_column_is_named_again_where_its_declaration_serves() -> None:
             function = call.func if isinstance(call, ast.Call) else None
             if isinstance(function, ast.Name) and function.id in ("label", "labels", "score", "share", "column"):
                 assert text not in known, f"{path.name} declares {text}"
-
-
-def test_agreement_has_every_statistic_with_its_interval() -> None:
-    fields = DECLARED["agreement"]["metrics"]
-    for statistic in STATISTICS:
-        for name in (statistic, f"{statistic}_low", f"{statistic}_high"):
-            assert name in fields
-    for kind in ("pearson", "spearman", "kendall"):
-        for level in ("system", "item", "global"):
-            assert f"{kind}_{level}" in STATISTICS
-    assert DECLARED["favoritism"]["confusion"][-9:] == CELLS
 
 
 def test_provenance_replays_the_result() -> None:

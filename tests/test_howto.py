@@ -9,8 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from tests.pages import FENCE, Step, steps
 
 ROOT = Path(__file__).parents[1]
@@ -78,19 +76,24 @@ def test_one_file_and_a_line_in_a_list_are_enough(tmp_path: Path) -> None:
     try_out(PAGES, source)
 
 
-@pytest.mark.parametrize("page", [READER, METRIC], ids=["reader", "metric"])
-def test_a_page_works_in_a_separate_package(page: Path, tmp_path: Path) -> None:
+def test_pages_work_in_separate_packages(tmp_path: Path) -> None:
+    for page in (READER, METRIC):
+        install(page, tmp_path)
+    try_out([READER, METRIC], tmp_path, ROOT / "src")
+
+
+def install(page: Path, place: Path) -> None:
+    """The file and the metadata of a page as a package of a folder."""
     (file,) = [step for step in steps(page) if step.after is None]
     (project,) = [tomllib.loads(fence[3]) for fence in FENCE.finditer(page.read_text()) if fence[2] == "toml"]
     metadata = project["project"]
     ((group, points),) = metadata["entry-points"].items()
     ((name, value),) = points.items()
     module = value.partition(":")[0]
-    (tmp_path / f"{module}.py").write_text(file.text, encoding="utf-8")
-    about = tmp_path / f"{module}-{metadata['version']}.dist-info"
+    (place / f"{module}.py").write_text(file.text, encoding="utf-8")
+    about = place / f"{module}-{metadata['version']}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
     )
     (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
-    try_out([page], tmp_path, ROOT / "src")

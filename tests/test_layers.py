@@ -121,6 +121,7 @@ def lazy_names(package: str) -> dict[str, str]:
     return {alias.name: f"{package}.{line.module}" for line in lines for alias in line.names}
 
 
+@cache
 def imported(module: str) -> set[str]:
     """Modules of this package that a module imports: at its top, in its functions, and by a name in a string.
 

@@ -169,12 +169,9 @@ def test_forms_for_programs_are_exact_and_all_are_harmless_on_a_terminal(
         (NASTY[0], "nasty.csv"),
         ("agreement", NASTY[0]),
         ("agreement", "nasty.csv", "--metrics", NASTY[2]),
-        ("agreement", "nasty.csv", "--table", NASTY[1]),
-        ("agreement", "nasty.csv", "--reader", NASTY[3]),
         ("agreement", "nasty.csv", "-o", f"{NASTY[0]}.xlsx"),
         ("agreement", "nasty.csv", "--seed", NASTY[1]),
         ("agreement", "nasty.csv", f"--{NASTY[0]}"),
-        ("combine", "score", "nasty.csv", "--model", NASTY[0]),
     ],
 )
 def test_no_error_sends_a_code_to_a_terminal(nasty: Run, argv: tuple[str, ...]) -> None:
@@ -264,11 +261,9 @@ def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None
 @pytest.mark.parametrize(
     "argv",
     [
-        ("check", "demo"),
         ("check", "demo", "--format", "json"),
         ("check", "demo", "-o", "a.html"),
         ("report", "demo"),
-        ("convert", "demo", "-o", "a.parquet"),
         ("combine", "fit", "demo"),
     ],
 )

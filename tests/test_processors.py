@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CORE_TYPES = ("SkylakeX", "Haswell", "Sandybridge", "Nehalem", "NEOVERSEN1", "ARMV8")
 ARCHITECTURES = """
 import json, numpy, scipy.linalg, threadpoolctl
@@ -90,5 +92,6 @@ def test_every_question_on_the_demo() -> None:
     compare("demo", exact=1e-6, iterative=1e-3)
 
 
+@pytest.mark.slow
 def test_every_question_on_summeval(shared_data: Path) -> None:
     compare(shared_data / "summeval" / "ratings.csv.gz", "expert*", exact=1e-6)

@@ -24,15 +24,16 @@ from custodes.options import Reading
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.spec import spec_list
 
-QUICK = ("--resamples", "100")
+QUICK = ("--resamples", "20")
 DEMO = ("demo", "--aspect", "fluency")
+TWO = ("--metrics", "judge,learned")
 CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
-    "--human": (("agreement", *DEMO, *QUICK), ("ann1", "ann2")),
+    "--human": (("agreement", *DEMO, *TWO, *QUICK), ("ann1", "ann2")),
     "--metrics": (("agreement", *DEMO, *QUICK), ("judge", "learned")),
-    "--systems": (("agreement", *DEMO, *QUICK), ("Aster,Birch", "Cedar")),
-    "--aspect": (("agreement", "demo", *QUICK), ("fluency", "coherence")),
-    "--group": (("agreement", *DEMO, *QUICK), ("news", "dialogue")),
-    "--compare-by": (("agreement", *DEMO, *QUICK), ("kendall_item", "pearson_item")),
+    "--systems": (("agreement", *DEMO, *TWO, *QUICK), ("Aster,Birch", "Cedar")),
+    "--aspect": (("agreement", "demo", *TWO, *QUICK), ("fluency", "coherence")),
+    "--group": (("agreement", *DEMO, *TWO, *QUICK), ("news", "dialogue")),
+    "--compare-by": (("agreement", *DEMO, *TWO, *QUICK), ("kendall_item", "pearson_item")),
     "--in-use": (("ceiling", *DEMO, *QUICK, "--model", "ridge", "--steps", "3"), ("judge", "learned")),
     "--variants": (("ceiling", *DEMO, *QUICK, "--model", "ridge"), ("overlap*", "*e*d*")),
     "--estimator": (("correction", *DEMO, "--metrics", "judge"), ("ppi", "poststratified")),
@@ -40,8 +41,11 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
     "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
     "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),
-    "--method": (("combine", "fit", "demo", "--target", "fluency", "--repeats", "1", *QUICK), ("best", "equal")),
-    "--target": (("combine", "fit", "demo", "--method", "equal", "--repeats", "1", *QUICK), ("coherence", "fluency")),
+    "--method": (("combine", "fit", "demo", "--target", "fluency", *TWO, "--repeats", "1", *QUICK), ("best", "equal")),
+    "--target": (
+        ("combine", "fit", "demo", "--method", "equal", *TWO, "--repeats", "1", *QUICK),
+        ("coherence", "fluency"),
+    ),
 }
 """A command line and two values, of options whose answer goes to standard output."""
 
@@ -100,8 +104,7 @@ def test_a_comma_list_is_the_same_as_repeating(
         return answer  # type: ignore[no-any-return]
 
     repeated = tables(option, values[0], option, values[1])
-    assert tables(option, ",".join(values)) == repeated
-    assert tables(option, " , ".join(values)) == repeated
+    assert tables(option, (" , " if option == "--metrics" else ",").join(values)) == repeated
     assert tables(option, values[0]) != repeated  # both count
 
 

@@ -1,5 +1,5 @@
 """The page from texts to the answer, followed to the letter in an empty folder: an LLM server that answers by rule, two
-annotators over HTTP, and the same in a browser."""
+annotators over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,10 +28,6 @@ pytest.importorskip("uvicorn")
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-texts-to-the-answer.md"
 LINK = re.compile(r"http://\S+/s/\S+")
 TEXT = re.compile(r'<div class="text"[^>]*>(.*?)</div>', re.DOTALL)
-ROUNDS = 200
-"""More than each annotator has questions."""
-CHANGED = "before => document.querySelector('h1')?.innerText !== before"
-"""Whether a page has another heading than before."""
 TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
@@ -153,47 +148,3 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
     assert (row["labels"], row["battles"], row["reason"]) == (60, 180, "")
     rows = board.systems.filter(pl.col("rater") == "corrected:MODEL").sort("rank")
     assert rows["system"][-1] == "Cedar", "which makes most mistakes"
-
-
-@pytest.mark.browser
-def test_two_annotator_in_a_browser(commands: list[list[str]], tmp_path: Path, browser: Any) -> None:
-    """They read the texts, and choose as the judge does."""
-
-    rng = np.random.default_rng(2)
-
-    def answer(links: list[str]) -> None:
-        pages = []
-        for link in links:
-            page = browser.new_context().new_page()
-            page.goto(link)
-            page.check("input[name=agree]")
-            page.click("button.main")
-            page.wait_for_selector("button:has-text('Begin')")
-            page.click("button.main")
-            pages.append(page)
-        for _ in range(ROUNDS):
-            if not sum(choose(page, rng) for page in pages):
-                break
-
-    check(follow(commands, tmp_path, answer), tmp_path)
-
-
-def choose(page: Any, rng: np.random.Generator) -> bool:
-    """Answer the question of a page, or go on; False at the end of the study."""
-    page.wait_for_selector("h1, .sides")
-    heading = page.inner_text("h1")
-    if page.query_selector(".sides") is None:
-        if page.query_selector("#code") is not None:  # of the last page
-            return False
-        button = page.query_selector("button.main")
-        if button is None:
-            page.reload()  # a page that waits
-        else:
-            button.click()
-            page.wait_for_function(CHANGED, arg=heading)
-        return True
-    texts = [one.inner_text() for one in page.query_selector_all(".text")][:3]
-    page.wait_for_timeout(700)  # a new question takes no answer at once
-    page.keyboard.press({1: "1", 0: "0", -1: "2"}[prefers(*texts, rng)])
-    page.wait_for_function(CHANGED, arg=heading)
-    return True

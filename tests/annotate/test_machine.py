@@ -252,8 +252,10 @@ class Rating(Study):
     mode = "rate"
 
 
+EXAMPLES = settings.default.max_examples // 4
+"""Ten, or more where examples are new in every run."""
 for machine in (Study, Majority, Rating):
-    machine.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+    machine.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
 
 TestStudy = Study.TestCase
 TestMajority = Majority.TestCase

@@ -30,7 +30,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> None:
     before = hashlib.sha256(study.read_bytes()).hexdigest()
-    options = {"annotators": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 4}
+    options = {"annotators": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 2}
     made = cu.annotate.rehearse(study, **options)
     assert hashlib.sha256(study.read_bytes()).hexdigest() == before
     (row,) = made.outcomes.to_dicts()

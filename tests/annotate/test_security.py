@@ -116,21 +116,15 @@ def test_a_hundred_annotator_of_one_address_are_five(tmp_path: Path) -> None:
         assert rows(service, "session") == 10  # they are one network
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site")),
-        *(
-            {"Origin": origin}
-            for origin in ("https://evil.example", "null", "http://127.0.0.1:1", "https://testserver")
-        ),
-        {"Sec-Fetch-Site": "cross-site", "Origin": URL},
-    ],
-)
-def test_a_form_of_another_origin_makes_no_visit(headers: dict[str, str], tmp_path: Path) -> None:
+def test_a_form_of_another_origin_makes_no_visit(tmp_path: Path) -> None:
+    origins = ("https://evil.example", "null", "http://127.0.0.1:1", "https://testserver")
+    foreign = [{"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Origin": URL}]
+    foreign += [{"Origin": origin} for origin in origins]
     with opened(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
-        assert client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False).status_code == 403
+        for headers in foreign:
+            reply = client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False)
+            assert reply.status_code == 403, headers
         assert rows(service, "session") == rows(service, "worker") == 0
         for own in ({}, {"Origin": URL}, {"Sec-Fetch-Site": "same-origin"}):
             assert client.post("/j/study", data={"name": "x"}, headers=own, follow_redirects=False).status_code == 303

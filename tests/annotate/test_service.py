@@ -608,7 +608,7 @@ def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("claimed", "kept"),
-    [(1e308, 30.0), (float("inf"), 30.0), (30.0, 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None), (None, None)],
+    [(float("inf"), 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None)],
 )
 def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float | None, kept: float | None) -> None:
     hands = Hands()
@@ -734,9 +734,9 @@ def test_what_may_change(tmp_path: Path) -> None:
 
 def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
     """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
-    plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 300)})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=300, known={})) as service:
-        annotators, answers = [begun(service) for _ in range(12)], 1200
+    plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 150)})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known={})) as service:
+        annotators, answers = [begun(service) for _ in range(12)], 600
         for k in range(answers):
             answer(service, annotators[k % 12], k % 3 - 1)
         state = state_of(service)

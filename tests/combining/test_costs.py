@@ -69,26 +69,17 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
     ("costs", "message"),
     [
         ({"a": 1, "b": 2}, "costs: no cost of noise; give a cost for each metric, or exclude it with metrics="),
-        ({}, "costs: no cost of a, b, noise"),
-        ({"a": 1, "b": 2, "nois": 3}, "no cost of noise"),
         ({"x": 1, "y": 2}, r"costs: none of its metrics is in the data \(x, y\); metrics: a, b, noise"),
         ({"a": 1, "b": 0, "noise": 3}, "costs: the cost of b is not positive"),
-        ({"a": -1, "b": 0, "noise": 3}, "costs: the cost of a, b is not positive"),
         ({"a": 1, "b": float("nan"), "noise": 3}, "no cost of b"),
-        ({"a": 1, "b": float("inf"), "noise": 3}, "no cost of b"),
         ({"a": 1, "b": "cheap", "noise": 3}, "costs: give a number for each metric.*cheap"),
-        ({"a": 1, "b": None, "noise": 3}, "costs: give a number for each metric"),
-        ("metric,cost\na,1\nb,2\n", "costs.csv: no cost of noise"),
         ("metric,cost\na,1\nb,2\nnoise,\n", "noise|row 3|cost"),
         ("metric,cost\na,1\nb,2\nnoise,x\n", "costs.csv.*x"),
-        ("metric,cost\na,1\nb,2\nnoise,-3\n", "costs.csv: the cost of noise is not positive"),
         ("metric,cost\na,1\na,2\nb,2\nnoise,1\n", "costs.csv.*'a'.*one row for each metric"),
-        ("metric,price\na,1\n", "costs.csv.*cost"),
         (
             "rater,cost,cost_unit\na,1,usd\nb,2,cpu-s\nnoise,1,usd\n",
             r"costs\.csv: units of costs differ \(usd: a, noise; cpu-s: b\); use one",
         ),
-        ("metric,cost\n", r"costs\.csv: a header without rows; give at least one row"),
     ],
 )
 def test_bad_costs_are_refused_in_one_line(tmp_path: Path, costs: Any, message: str) -> None:

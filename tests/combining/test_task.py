@@ -250,8 +250,6 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
         ("item,fold\ni000,a\ni001,a\n", r"only 1 fold \(a\); give at least two"),
         ("item,fold\nj1,a\nj2,b\n", "none of its items is in the data .j1, j2; i000, i001"),
         ("item,fold\ni000,a\ni000,b\n", "i000"),
-        ("item,folds\ni000,a\n", "fold"),
-        ("item,fold\n", r"folds\.csv: a header without rows; give at least one row"),
     ],
 )
 def test_bad_files_of_folds_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -96,7 +96,7 @@ def check_same_pairs(own: OutcomeCounts, expected: OutcomeCounts) -> None:
     repeats=st.integers(1, 2),
     orders=st.sampled_from(["mean", "consistent"]),
 )
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_engines_and_the_study_count_the_same(
     connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
 ) -> None:

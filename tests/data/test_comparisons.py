@@ -104,7 +104,7 @@ def found(own: RaterComparison) -> dict[str, dict[Key, int]]:
     return dict(result)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     scores=st.booleans(),

@@ -111,7 +111,7 @@ def assert_same(counted: OutcomeCounts, expected: OutcomeCounts) -> None:
     human_ties=st.sampled_from([None, 0.0, 0.5]),
     batches=st.sampled_from([None, 1, 3]),
 )
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_engines_count_by_definition(
     connection: Any,
     seed: int,

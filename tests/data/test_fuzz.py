@@ -24,7 +24,7 @@ TABLE = given(
 
 
 @TABLE
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_any_table(frame: pl.DataFrame, reader: str | None, invalid: str) -> None:
     try_reading(frame, reader=reader, invalid=invalid)
 
@@ -37,7 +37,7 @@ def test_any_of_many_tables(frame: pl.DataFrame, reader: str | None, invalid: st
 
 
 @given(frame=tables(), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"]))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_any_table_in_a_file(frame: pl.DataFrame, suffix: str) -> None:
     buffer = io.BytesIO()
     if suffix != ".parquet":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -116,23 +117,25 @@ def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
     assert not flipped["learned"]
 
 
-LARGE = simulate(
-    items=40_000,
-    aspects=("clear", "true"),
-    quality={"A": (0.5, 0.0), "B": (0.0, 0.0), "C": (-0.2, 0.8)},
-    annotators={"sure": 1.0, "good": 0.9, "poor": 0.5},
-    metrics=[
-        SimulatedMetric(name="plain", signal=0.8, noise=0.6),
-        SimulatedMetric(name="biased", favours={"C": 0.7}, noise=0.5, by_aspect=True),
-        SimulatedMetric(name="twin", copies="biased", favours={"A": 0.2}, noise=0.3, by_aspect=True),
-        SimulatedMetric(name="far", noise=0.9, higher_is_better=False),
-        SimulatedMetric(name="blind", signal=0.0),
-        SimulatedMetric(name="coarse", levels=3),
-    ],
-    difficulty=0.6,
-    spread=0.4,
-    rng=1,
-)
+@cache
+def large() -> Simulation:
+    return simulate(
+        items=40_000,
+        aspects=("clear", "true"),
+        quality={"A": (0.5, 0.0), "B": (0.0, 0.0), "C": (-0.2, 0.8)},
+        annotators={"sure": 1.0, "good": 0.9, "poor": 0.5},
+        metrics=[
+            SimulatedMetric(name="plain", signal=0.8, noise=0.6),
+            SimulatedMetric(name="biased", favours={"C": 0.7}, noise=0.5, by_aspect=True),
+            SimulatedMetric(name="twin", copies="biased", favours={"A": 0.2}, noise=0.3, by_aspect=True),
+            SimulatedMetric(name="far", noise=0.9, higher_is_better=False),
+            SimulatedMetric(name="blind", signal=0.0),
+            SimulatedMetric(name="coarse", levels=3),
+        ],
+        difficulty=0.6,
+        spread=0.4,
+        rng=1,
+    )
 
 
 # Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether aspects are rated.
@@ -148,8 +151,8 @@ VIEWS = {
 @pytest.mark.parametrize("aspect", [0, 1])
 def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
     """The probability of a win is the normal cdf of the difference of levels over its standard deviation (scipy)."""
-    truth = LARGE.truth
-    counts = OutcomeCounts.of(preferences(LARGE, truth.aspects[aspect]))
+    truth = large().truth
+    counts = OutcomeCounts.of(preferences(large(), truth.aspects[aspect]))
     first, second = np.array(list(combinations(range(3), 2))).T
     for name, (signal, favours, variance, by_aspect) in VIEWS.items():
         quality = truth.quality[:, aspect] if by_aspect else truth.quality.mean(axis=1)
@@ -166,9 +169,9 @@ def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
 
 
 def test_annotators_are_as_reliable_as_planted() -> None:
-    truth = LARGE.truth
+    truth = large().truth
     panel = Panel.from_study(
-        LARGE.study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
+        large().study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
     )
     for k, reliability in enumerate((1.0, 0.9, 0.5)):
         seen = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
@@ -235,14 +238,9 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ),
         ({"aspects": ("x", "y")}, "1 values for 2 aspects"),
         ({"documents": 9}, "allowed: 1 to the number of items"),
-        ({"items": 0}, "items=0: must lie between 1 and"),
         ({"quality": {}}, "quality is empty"),
         ({"quality": {"A": 0.0, "Be": float("nan")}}, "of quality\\['Be'\\] is nan"),
-        ({"quality": "x"}, "quality='x': must be numbers by name, one or a list each"),
-        ({"metrics": ["m"]}, "give a list of cu.SimulatedMetric"),
         ({"annotators": {}}, "simulate: there is no rater; give annotators or metrics"),
-        ({"missing": 2.0}, "must lie between 0 and 1"),
-        ({"spread": -1.0}, "spread=-1.0: must lie between 0 and"),
         ({"aspects": "-1", "items": 10**8, "quality": dict.fromkeys(map(str, range(999)), 0.0)}, "GB of memory"),
     ],
 )

@@ -15,6 +15,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gate": {"metric": "fifth", "require": "kendall_item>=0.1"},
     "plan": {"replications": 2, "items": 60},
     "protocol": {"replications": 2},
+    "rates": {"metrics": "constant,copy"},
 }
 OF_PEOPLE = {
     "fifth": (0.2, 0.0),
@@ -54,7 +55,7 @@ def assert_perfect(metrics: pl.DataFrame, slopes: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("people", [1, 2])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_agreement_with_linear_functions_of_the_human_score_is_perfect(seed: int, people: int) -> None:
     result = cu.agreement(study_of(seed, people), resamples=100)
     assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
@@ -66,7 +67,7 @@ def test_agreement_with_linear_functions_of_the_human_score_is_perfect(seed: int
 
 @pytest.mark.parametrize("question", [name for name in QUESTIONS if name not in ("validate", "labelling", "route")])
 def test_every_question_takes_degenerate_metrics(question: str) -> None:
-    few = {"resamples": 100} if question not in ("check", "correction", "plan", "rates") else {}
+    few = {"resamples": 20} if question not in ("check", "correction", "plan", "rates") else {}
     tables = QUESTIONS[question](study_of(0, 2), **(few | OPTIONS.get(question, {}))).tables()
     for table in tables.values():
         for name, kind in table.schema.items():

@@ -71,7 +71,7 @@ def test_many_systems_are_rows_not_columns() -> None:
     assert len(last.rows) == 17
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_swapping_the_names_of_two_systems_turns_the_sign(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -28,8 +28,7 @@ def counted(persons: np.ndarray) -> int:
     )
 
 
-@pytest.mark.parametrize("aggregate", ["mean", "vote"])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize(("share", "aggregate"), [(0.0, "mean"), (0.3, "mean"), (0.6, "vote")])
 def test_comparisons_without_a_common_annotator_are_counted(share: float, aggregate: str) -> None:
     scores = gaps(0, share)
     study, expected = study_of(scores, people=3), counted(scores[:3])

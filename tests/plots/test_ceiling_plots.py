@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,11 @@ import pytest
 
 import custodes as cu
 from custodes import plots
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
 from custodes.plots.paths import HEIGHT, NAMED, path_names
-from tests.plots.drawn import check_svg, rows_of, shown
+from tests.plots.drawn import rows_of, shown
 
 DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
 
@@ -25,17 +24,6 @@ DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", 
 def predicted() -> Ceiling:
     raters = pl.DataFrame({"rater": list(DATES), "date": list(DATES.values())})
     return cu.ceiling(cu.read("demo", raters=raters), model="ridge", steps=3, resamples=50)
-
-
-def test_they_become_svg_with_their_labels(predicted: Ceiling, tmp_path: Path) -> None:
-    pictures = {
-        "a perfect predictor": plots.prediction_bars,
-        "coherence": plots.information_ratio,
-        "human:coherence": partial(plots.lasso_paths, target="fluency"),
-        "judge:fluency": partial(plots.forward_path, target="fluency"),
-        "fluency": plots.release_history,
-    }
-    check_svg(pictures, predicted, tmp_path)
 
 
 def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:
@@ -153,9 +141,3 @@ def test_history_shows_every_date(predicted: Ceiling) -> None:
     ] == ("ordinal")
     with pytest.raises(InputError, match="raters file"):
         plots.release_history(replace(predicted, history=predicted.history.head(0)))
-
-
-def test_unknown_targets_are_told_with_a_suggestion(predicted: Ceiling) -> None:
-    for picture in (plots.lasso_paths, plots.forward_path):
-        with pytest.raises(OptionError, match="did you mean 'fluency'"):
-            picture(predicted, "fluence")

@@ -19,7 +19,7 @@ from custodes.errors import InputError, OptionError
 from custodes.plots import combine, labels, theme
 from custodes.plots.combine import MOST, NARROWEST, cost_rows, weight_rows, wide
 from custodes.stats.learning.objective import OBJECTIVES, Objective
-from tests.plots.drawn import check_svg, rows_of, shown
+from tests.plots.drawn import rows_of, shown
 
 
 def no_ends(name: str) -> dict[str, pl.Expr]:
@@ -54,11 +54,6 @@ def both(fitted: Combine) -> Combine:
     return replace(fitted, **tables)
 
 
-def test_they_become_svg_with_their_labels(fitted: Combine, tmp_path: Path) -> None:
-    words = ("best single metric", "judge:fluency", "overlap-stem", "logistic on preferences", "Metrics in the model")
-    check_svg(dict(zip(words, PICTURES, strict=True)), fitted, tmp_path)
-
-
 def test_every_method_has_words_and_a_look_of_its_own() -> None:
     assert list(combine.LABELS) == [name for name in combine.LABELS if name in METHODS]
     assert set(combine.LABELS) == set(METHODS)
@@ -87,14 +82,6 @@ def test_methods_stand_best_on_top(fitted: Combine, tmp_path: Path) -> None:
     order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combine.LABELS).to_list()
     places = [text.index(f">{name}<") for name in order]
     assert places == sorted(places)
-
-
-def test_the_single_metric_is_the_line(fitted: Combine, tmp_path: Path) -> None:
-    def lines(result: Combine) -> int:
-        return len(shown(plots.method_comparison(result), tmp_path, "stroke-dasharray"))
-
-    assert lines(fitted) == 1
-    assert lines(replace(fitted, comparison=fitted.comparison.filter(pl.col("method") != "best"))) == 0
 
 
 def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> None:

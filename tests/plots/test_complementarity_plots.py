@@ -20,7 +20,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
-from tests.plots.drawn import check_svg, shown
+from tests.plots.drawn import shown
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +38,6 @@ def many(result: Complementarity, copies: int) -> Complementarity:
         frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in own)
         tables[name] = frame.with_columns(position=order) if name == "raters" else frame
     return replace(result, **tables)
-
-
-def test_they_become_svg_with_their_labels(alike: Complementarity, tmp_path: Path) -> None:
-    pictures = {
-        "overlap-stem": plots.complementarity_map,
-        "cumulative, random rankings": plots.explained_variance,
-        "human:coherence": plots.judges_map,
-        "human aspects and metrics": plots.complementarity_averages,
-    }
-    check_svg(pictures, alike, tmp_path)
 
 
 def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, tmp_path: Path) -> None:
@@ -149,27 +139,6 @@ def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(al
     assert named(plots.judges_map(result, named=other)) == names | {other}
     with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
         plots.judges_map(result, named="nobody")
-
-
-def test_averages_are_those_of_the_result(alike: Complementarity, tmp_path: Path) -> None:
-    chart = plots.complementarity_averages(alike)
-    assert chart.to_dict()["data"]["values"] == alike.averages.to_dicts()
-    told = shown(chart, tmp_path, r"between: ([a-z ]+); complementarity: ([\d.]+)")
-    assert told == [
-        (name, f"{value:.3f}")
-        for name, value in zip(
-            ("pairs of human aspects", "human aspects and metrics", "pairs of metrics"),
-            alike.averages["complementarity"],
-            strict=True,
-        )
-    ]
-
-
-def test_on_two_systems_raters_differ_in_one_direction() -> None:
-    two = cu.complementarity(cu.read("demo"), systems="Aster,Dogwood", resamples=0)
-    assert two.components.height < 2
-    axes = [plots.judges_map(two).to_dict()["layer"][0]["encoding"][axis]["axis"]["title"] for axis in ("x", "y")]
-    assert axes == ["Principal component 1 (100% of variance)", "Principal component 2 (0% of variance)"]
 
 
 def test_two_raters_have_components_but_no_map() -> None:

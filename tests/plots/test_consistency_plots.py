@@ -36,8 +36,3 @@ def test_the_nine_counts_are_those_of_one_judge(made: Consistency) -> None:
     assert row["win_loss"] > row["loss_win"]
     with pytest.raises(OptionError, match="did you mean 'position'"):
         cu.plots.order_confusion(made, "positon")
-
-
-def test_pictures_are_written_without_a_browser(made: Consistency, tmp_path: object) -> None:
-    for name in ("judge_faults", "order_flips"):
-        assert cu.plots.save(getattr(cu.plots, name)(made), f"{tmp_path}/{name}.svg")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 import custodes as cu
 from custodes import plots
-from custodes.errors import OptionError
 from custodes.evaluate.correction import Correction, correction
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.plots.correction import PAIR_ROW, margin_rows
-from tests.plots.drawn import check_svg, rows_of
+from custodes.plots.correction import margin_rows
+from tests.plots.drawn import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +25,6 @@ def replayed() -> Protocol:
     study = cu.read("demo")
     return protocol(
         study, estimator=["human", "pooled"], stopping=Stopping(looks=(10, 20, 40)), replications=2, resamples=0
-    )
-
-
-def test_they_become_svg_with_their_labels(corrected: Correction, replayed: Protocol, tmp_path: Path) -> None:
-    one = {"metric": "judge", "aspect": "fluency"}
-    pictures = {
-        "metric": partial(plots.correction_margins, **one),
-        "Fir better": partial(plots.pair_outcome, **one, system_a="Fir", system_b="Elm"),
-    }
-    check_svg(pictures, corrected, tmp_path)
-    check_svg(
-        {"human ratings alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path
     )
 
 
@@ -60,15 +44,6 @@ def test_only_changed_pairs_can_be_shown(corrected: Correction) -> None:
     assert 0 < len(differs) < rows.height
     shown = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
     assert [row["pair"] for row in shown] == differs
-
-
-def test_many_pairs_keep_a_row_each(corrected: Correction) -> None:
-    names = pl.format("{}-{}", "system_a", pl.lit("x"))
-    pairs = pl.concat([corrected.pairs.with_columns(system_a=pl.format("{}{}", names, pl.lit(i))) for i in range(8)])
-    many = Correction(**{**vars(corrected), "pairs": pairs})
-    chart = plots.correction_margins(many, "judge", aspect="fluency").to_dict()
-    assert chart["height"]["step"] == PAIR_ROW
-    assert len({row["pair"] for row in chart["data"]["values"]}) == 120
 
 
 def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
@@ -94,21 +69,6 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
         (e, r) for e in ("human", "pooled") for r in (1, 2, 3)
     }
     assert {row["estimator"] for row in values if row not in looked} == {"human"}
-
-
-def test_unknown_names_are_told_with_a_suggestion(corrected: Correction, replayed: Protocol) -> None:
-    with pytest.raises(OptionError, match="did you mean 'judge'"):
-        plots.correction_margins(corrected, "jugde", aspect="fluency")
-    with pytest.raises(OptionError, match="give aspect="):
-        plots.correction_margins(corrected, "judge")
-    with pytest.raises(OptionError, match="did you mean 'ppi'"):
-        plots.correction_margins(corrected, "judge", aspect="fluency", estimator="pip")
-    with pytest.raises(OptionError, match="did you mean 'Fir'"):
-        plots.pair_outcome(corrected, "judge", "Firr", "Elm", aspect="fluency")
-    with pytest.raises(OptionError, match="not a pair"):
-        plots.pair_outcome(corrected, "judge", "Fir", "Fir", aspect="fluency")
-    with pytest.raises(OptionError, match="did you mean 'fluency'"):
-        plots.budget_curve(replayed, aspect="fluence")
 
 
 def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:

@@ -71,12 +71,6 @@ def test_few_metrics_are_all_named(favoured: Favoritism) -> None:
     assert named(chart) == set(few["metric"])
 
 
-@pytest.mark.parametrize("width", [plots.COLUMN_WIDTH, plots.PAGE_WIDTH])
-def test_the_picture_is_the_same_every_time(favoured: Favoritism, width: int) -> None:
-    first, again = (plots.favoritism_and_accuracy(favoured, width=width).to_dict() for _ in range(2))
-    assert first == again
-
-
 def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking, tmp_path: Path) -> None:
     assert crowded(ranked.decisions)
     chart = plots.ranking_graphs(ranked, "metric-39")

@@ -45,29 +45,6 @@ def charts(results: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-NAMES = ("intervals", "systems", "map", "accuracy", "errors", "graphs", "confusion")
-
-
-def test_the_map_names_every_system(charts: dict[str, Any], tmp_path: Path) -> None:
-    text = plots.save(charts["map"], tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert all(f">{name}</text>" in text for name in ("Aster", "Birch", "Cedar", "Dogwood", "Elm", "Fir"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_picture_becomes_svg_with_its_labels(charts: dict[str, Any], name: str, tmp_path: Path) -> None:
-    text = plots.save(charts[name], tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert text.startswith("<svg")
-    expected = {"intervals": "selfeval", "errors": "selfeval", "accuracy": "selfeval", "confusion": "Fir better"}
-    assert expected.get(name, "Dogwood") in text
-    assert "NaN" not in text
-
-
-def test_the_scatter_has_both_accuracies_of_every_metric(results: dict[str, Any], charts: dict[str, Any]) -> None:
-    spec = charts["accuracy"].to_dict()
-    fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"] if "x" in layer.get("encoding", {})}
-    assert {"sample_accuracy", "system_accuracy"} <= fields
-
-
 def test_favi_scores_of_pairs_are_drawn_by_sign_and_accuracy(results: dict[str, Any]) -> None:
     favoured = results["favoritism"]
     spec = plots.favoritism_of_pairs(favoured, aspect="fluency").to_dict()
@@ -118,14 +95,6 @@ def test_confusion_turns_with_its_systems(results: dict[str, Any]) -> None:
     assert one["win_loss"] == other["loss_win"]
     assert one["tie_win"] == other["tie_loss"]
     assert (other["system_a"], other["system_b"]) == ("Fir", "Aster")
-
-
-def test_many_metrics_keep_a_row_each(results: dict[str, Any]) -> None:
-    result = results["agreement"]
-    many = pl.concat([result.metrics.with_columns(metric=pl.format("{}-{}", "metric", pl.lit(i))) for i in range(10)])
-    chart = plots.agreement_intervals(type(result)(**{**vars(result), "metrics": many}), aspect="fluency").to_dict()
-    assert chart["height"]["step"] >= 14
-    assert len(chart["data"]["values"]) == 70
 
 
 def test_importing_custodes_and_its_plots_loads_no_altair() -> None:

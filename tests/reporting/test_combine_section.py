@@ -16,10 +16,9 @@ from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.combine import COMBINE, comparison_rows, errors, sentences
-from tests.reporting.shown import html_of, section_of, sections_of
+from tests.reporting.shown import html_of, section_of
 
 ASPECTS = ["coherence", "fluency"]
-RESAMPLES = 100  # as in the fixture
 
 
 @pytest.fixture(scope="module")
@@ -47,39 +46,6 @@ def gains(fitted: Combine, low: float | None, high: float | None, value: float =
         conclusion=pl.lit(said, pl.String),
     )
     return replace(fitted, generalisation=table)
-
-
-def test_it_stands_after_the_ceiling(made: Report) -> None:
-    order = sections_of(made.html)
-    assert order.index("combine") == order.index("ceiling") + 1
-
-
-@pytest.mark.parametrize("aspect", ASPECTS)
-def test_the_tables_are_those_of_each_aspect_alone(fitted: Combine, aspect: str) -> None:
-    alone = cu.combine(
-        cu.read("demo"),
-        target=aspect,
-        method=("ridge", "best", "equal"),
-        repeats=1,
-        unseen="none",
-        resamples=RESAMPLES,
-    )
-    for name, table in alone.tables().items():
-        together = fitted.tables()[name].filter(target=aspect)
-        if name == "comparison":  # a page has no seconds
-            assert together["seconds"].is_null().all()
-            together, table = together.drop("seconds"), table.drop("seconds")
-        assert together.equals(table), name
-    assert fitted.provenance.options["target"] == ASPECTS
-
-
-def test_it_is_replayed_from_its_provenance_alone(fitted: Combine) -> None:
-    again = fitted.provenance.replay(cu.read("demo"))
-    assert again.provenance == fitted.provenance
-    for name, table in again.tables().items():
-        mine = fitted.tables()[name]
-        assert table.drop("seconds", strict=False).equals(mine.drop("seconds", strict=False)), name
-    assert again.held_out.frame.equals(fitted.held_out.frame)
 
 
 def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> None:
@@ -130,11 +96,6 @@ def test_the_sentence_follows_the_interval(
         f" held-out items, the best single metric {with_ends(rows['best'], 'kendall')}: {phrase}."
     )
     assert all(f": {phrase}. Not tested: " in sentence for _, sentence in told)
-
-
-def test_new_systems_are_left_to_the_verb(text: str, fitted: Combine) -> None:
-    assert fitted.generalisation["unseen"].unique().to_list() == ["items"]
-    assert "also tests new systems, data sets and groups" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal"])
@@ -199,13 +160,6 @@ def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) 
     assert CLEAR[0] in specs["combine-weights"]
 
 
-def test_weights_without_intervals_are_plain_points(made: Report, fitted: Combine) -> None:
-    ends = {name: pl.lit(None, pl.Float64) for name in ("weight_low", "weight_high")}
-    bare = replace(fitted, weights=fitted.weights.with_columns(**ends))
-    (figure,) = [own for own in COMBINE.drawn(context(made, bare))[0] if own.id == "combine-weights"]
-    assert "'legend'" not in str(figure.spec["layer"])
-
-
 def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     ratings = cu.read("demo").ratings.frame.select("item", "system", "rater", "aspect", "score")
     few = ratings["item"].unique().sort()[:4]
@@ -220,19 +174,3 @@ def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
     assert "<p>&#39;fluency&#39; cannot be combined: " in report.html
     assert "needs at least 5" in report.html
-
-
-def test_where_it_was_not_asked_the_section_says_why(made: Report, fitted: Combine) -> None:
-    shown = context(made, fitted, combine="demo: nothing to learn")
-    assert "Not answered for this study: demo: nothing to learn" in html_of(COMBINE, shown)
-    assert COMBINE.drawn(shown) == ((), ())
-
-
-def test_too_few_items_leave_no_combination() -> None:
-    study = cu.read("demo")
-    rows = study.ratings.frame
-    kept = rows.filter(pl.col("item").is_in(rows["item"].unique().sort()[:4].implode()))
-    kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
-    made = cu.report(cu.read(kept.with_columns(kind=kinds)), aspect="fluency", metrics="judge,overlap", resamples=20)
-    assert "combine" not in made.results
-    assert "needs at least 5" in made.html

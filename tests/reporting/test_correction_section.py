@@ -112,6 +112,8 @@ def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
         assert "sides of a pair are compared here" in section(made, name)
+    assert made.html.count('<p class="warning"') == 2
+    assert "Who favours whom" not in " ".join(made.verdict.lines())
 
 
 def test_a_small_study_says_why_nothing_is_replayed() -> None:

@@ -19,7 +19,7 @@ from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, ha
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
-from tests.reporting.shown import html_of, section_of, sections_of
+from tests.reporting.shown import html_of, section_of
 
 
 def section(made: Report, identity: str) -> str:
@@ -47,12 +47,6 @@ def context(made: Report, **changed: Any) -> Context:
 
 def figures_of(made: Report, result: Ceiling) -> list[Figure]:
     return [*CEILING.drawn(context(made, ceiling=result))[0]]
-
-
-def test_both_stand_between_the_ranking_and_the_correction(made: Report) -> None:
-    order = sections_of(made.html)
-    places = [order.index(name) for name in ("ranking", "complementarity", "ceiling", "correction")]
-    assert places == sorted(places)
 
 
 def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complementarity) -> None:
@@ -99,29 +93,12 @@ def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceil
     assert table.count("<tr>") == 1 + len(wanted)
 
 
-def test_pictures_draw_tables_that_the_page_holds(made: Report) -> None:
-    for section in (COMPLEMENTARITY, CEILING):
-        for figure in section.drawn(made.context)[0]:
-            question, _, name = figure.table.partition(".")
-            table = made.results[question].tables()[name]
-            assert table.height
-            assert set(figure.where) <= set(table.columns)
-            assert set(figure.lines) <= set(table.columns)
-            assert "values" not in figure.spec.get("data", {})  # the page gives the rows
-
-
 def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) -> None:
     figures, tables = CEILING.drawn(made.context)
     chosen = {figure.id: figure.where for figure in figures if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
     assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
     assert all(table.where == {"target": "{aspect}"} for table in tables)
-
-
-def test_tables_of_the_chosen_aspect_have_the_columns_they_show(made: Report) -> None:
-    for table in CEILING.drawn(made.context)[1]:
-        known = set(made.results["ceiling"].tables()[table.table.removeprefix("ceiling.")].columns)
-        assert {name for column in table.columns for name in column.names} <= known
 
 
 def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> None:
@@ -226,14 +203,6 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
     assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
     assert told(high=0.8, humans=0.9).endswith("since the same annotators rated them.")
     assert told(high=0.4, humans=0.9).endswith("the errors of these annotators depend on each other.")
-
-
-@pytest.mark.parametrize("question", ["complementarity", "ceiling"])
-def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str) -> None:
-    section = {"complementarity": COMPLEMENTARITY, "ceiling": CEILING}[question]
-    shown = context(made, absent={question: "demo: only verdicts here"})
-    assert "Not answered for this study: demo: only verdicts here" in html_of(section, shown)
-    assert section.drawn(shown) == ((), ())
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:

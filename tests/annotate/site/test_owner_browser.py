@@ -138,7 +138,9 @@ SMALL = """() => [...document.querySelectorAll('button, summary, .button, input:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [pytest.param("desktop", "light", marks=pytest.mark.slow), ("phone", "dark")]
+)
 def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size: str, scheme: str) -> None:
     """No violation of accessibility, nothing that is too small or too wide; without JavaScript."""
     from axe_playwright_python.sync_playwright import Axe

@@ -348,8 +348,9 @@ def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Ow
     assert found == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
 
 
-@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    ("name", "size"), [*((name, (390, 844)) for name in LONG), ("long-marks", (1280, 800)), ("long-slide", (1280, 800))]
+)
 def test_next_is_in_sight_beside_long_texts(own: Callable[..., Own], name: str, size: tuple[int, int]) -> None:
     page, _, service, _, _ = own(name, viewport={"width": size[0], "height": size[1]})
     button = page.get_by_role("button", name="Next")

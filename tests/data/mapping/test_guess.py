@@ -144,8 +144,13 @@ REFUSED: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("form", [lambda frame: frame, as_text], ids=["typed", "text"])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        *(pytest.param(name, as_text, id=f"text-{name}") for name in REFUSED),
+        *(pytest.param(name, pl.DataFrame.clone, id=f"typed-{name}") for name in list(REFUSED)[::4]),
+    ],
+)
 def test_a_refused_table_answers_with_a_mapping_that_reads_it(name: str, form: Callable[..., pl.DataFrame]) -> None:
     frame, options, humans, aspects = REFUSED[name]
     table = form(frame)
@@ -201,8 +206,7 @@ ONE_PERSON = {"system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
 BROKEN = ["1,5 0,2", "50% 20%", "0.5 #REF!", "1.234,5 0,2", "4/5 3/5", "agree neutral", "1,000 2,000"]
 
 
-@pytest.mark.parametrize("cells", BROKEN)
-@pytest.mark.parametrize("item", ["item", "doc_id"])
+@pytest.mark.parametrize(("cells", "item"), [*((cells, "doc_id") for cells in BROKEN), (BROKEN[0], "item")])
 def test_no_mapping_leaves_out_a_column_because_of_its_cells(cells: str, item: str) -> None:
     name = "human_style_2" if cells in BROKEN[-2:] else "bleu"
     with pytest.raises(cu.InputError, match=f"{name} '.*' in row [12].* is not a number") as error:

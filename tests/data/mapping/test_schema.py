@@ -88,12 +88,7 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
     [
         ("humans = 'ann*'", "study.toml: unknown key 'humans' (did you mean 'human'?); keys: columns, reader,"),
         ("human = 3", 'study.toml: human = 3 is not a text; write it in quotes, such as human = "..."'),
-        (
-            "reader = ['ratings']",
-            "study.toml: reader = ['ratings'] is not a text; write it in quotes, such as reader = \"...\"",
-        ),
         ("human = 'ann*", "study.toml: not TOML: "),
-        ("x = " + "[" * 5000, "study.toml: not TOML: "),
         (
             "columns = 'doc'",
             (
@@ -101,16 +96,8 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
                 "{'item': 'doc_id', 'system': 'model'}"
             ),
         ),
-        (
-            "[columns]\nitme = 'doc'",
-            (
-                "study.toml: columns: 'itme' is not a role (did you mean 'item'?); roles: item, "
-                "system, rater, score, aspect, kind, repeat, system_a,"
-            ),
-        ),
         ("[columns]\nscore = ['{rter}']", "study.toml: columns: pattern '{rter}' has the unknown placeholder {rter}"),
         ("reader = 'rating'", "reader='rating' is unknown (did you mean 'ratings'?)"),
-        ("invalid = 'skip'", "invalid='skip' is unknown"),
         ("\udcff", "study.toml: not UTF-8 at byte 0"),
         (None, "cannot be read: No such file"),
     ],

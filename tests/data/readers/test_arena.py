@@ -162,7 +162,7 @@ def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
     assert read(frame, columns={"item": "question_id", role: column}).preferences.frame["repeat"].unique().item() == "0"
 
 
-@pytest.mark.parametrize("column", ["rater", "kind", "aspect", "repeat", "prompt_id"])
+@pytest.mark.parametrize("column", ["rater", "aspect", "repeat"])
 def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
     frame = pl.DataFrame(ARENA).with_columns(pl.lit("x").alias(column))
     with pytest.raises(

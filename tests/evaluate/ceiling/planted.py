@@ -31,7 +31,7 @@ def planted(seed: int = 0) -> Planted:
 
 
 def asked(scores: Planted, **options: Any) -> Ceiling:
-    return ceiling(judged(scores), **{"model": "ridge", "resamples": 100, **options})
+    return ceiling(judged(scores), **{"model": "ridge", "resamples": 50, **options})
 
 
 def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any]]:

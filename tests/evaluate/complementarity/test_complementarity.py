@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.stats.rank_distance import RULES
 from tests.evaluate.complementarity.definitions import LEVELS, by_definition, found, noted, small
@@ -60,7 +60,7 @@ def same(one: Complementarity, other: Complementarity, rename: dict[str, str] | 
 ASKED = st.sampled_from([(level, rule) for level in LEVELS for rule in RULES])
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 10**6), asked=ASKED, power=st.sampled_from([3.0, 1 / 3]))
 def test_distances_are_those_of_ranks_symmetric_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
     scores = small(seed)
@@ -203,20 +203,6 @@ def test_one_cluster_answers_without_intervals() -> None:
     assert made.averages["complementarity"].null_count() == 0
     assert made.averages["complementarity_low"].null_count() == 3
     assert "one-item" in [note.rule for note in made.notes]
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"level": "systems"}, "level='systems'; allowed: system, utterance .did you mean 'system'"),
-        ({"distance": "taub"}, "distance='taub'; allowed: tau-b, strict, half, ordinal .did you mean 'tau-b'"),
-        ({"human_raters": "aspect"}, "human_raters='aspect'.*did you mean 'aspects'"),
-        ({"systems": "A"}, "only 1 system"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises((OptionError, InputError), match=message):
-        complementarity(judged(small(1)), **asked)
 
 
 # --- the same answer -----------------------------------------------------------------------------------------------

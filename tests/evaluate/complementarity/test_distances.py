@@ -136,8 +136,7 @@ def by_definition_between_items(x: np.ndarray, y: np.ndarray, item: np.ndarray) 
     return float(against[other].mean())
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("rule", "level"), [(RULES[0], LEVELS[0]), (RULES[0], LEVELS[1]), (RULES[-1], LEVELS[1])])
 def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule: Any, level: Any) -> None:
     scores = small(9)
     by_item, by_system = np.arange(7.0)[:, None] + np.zeros((7, 5)), np.zeros((7, 1)) + np.arange(5.0)

@@ -40,8 +40,8 @@ def row(result: Gate, k: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("statistic", ALLOWED)
 def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statistic: str) -> None:
     study = study_of(scores())
-    mine = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=2000))
-    own = agreement(study, metrics="m1", resamples=2000, compare_by=()).metrics.row(0, named=True)
+    mine = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=1000))
+    own = agreement(study, metrics="m1", resamples=1000, compare_by=()).metrics.row(0, named=True)
     # soft pairwise accuracy rests on the same flips, the ends on resamples of their own
     assert mine["value"] == pytest.approx(own[statistic], abs=1e-12)
     width = own[f"{statistic}_high"] - own[f"{statistic}_low"]
@@ -253,37 +253,15 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     [
         ({}, ["no rule to test", "--require", "--not-worse-than"]),
         ({"require": "kendal_item>=0.3"}, ["'kendal_item'", "did you mean 'kendall_item'?", "spa"]),
-        (
-            {"require": "acc_eq_epsilon>=0.3"},
-            [
-                (
-                    "require='acc_eq_epsilon>=0.3': unknown statistic 'acc_eq_epsilon' (did you mean "
-                    "'acc_eq'?); allowed: sample_accuracy, system_accuracy,"
-                )
-            ],
-        ),
         ({"require": "kendall_item"}, ["STATISTIC>=NUMBER"]),
         ({"require": "kendall_item>=high"}, ["'high' is not a number; write for example kendall_item>=0.3"]),
         ({"require": "kendall_item>=nan"}, ["between -1 and 1"]),
         ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
         ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
-        ({"require": "kendall_item==0.3"}, ["higher is better"]),
-        (
-            {"require": "kendall_item=>0.3"},
-            [("require='kendall_item=>0.3': for kendall_item higher is better; write kendall_item>=0.3")],
-        ),
         ({"not_worse_than": "m1"}, ["is the metric itself"]),
         ({"not_worse_than": "m*"}, ["not_worse_than='m*' matches 2 metrics; name one: m1, m2"]),
-        ({"not_worse_than": "m3"}, ["no such metric", "m1, m2"]),
         ({"not_worse_than": "m2", "margin": -0.1}, ["margin=-0.1", "at least 0"]),
-        ({"not_worse_than": "m2", "statistic": "tau"}, ["statistic='tau'; allowed: sample_accuracy"]),
         ({"not_worse_than": "m2", "resamples": 19}, ["at least 20"]),
-        ({"not_worse_than": "m2", "resamples": 0}, ["at least 20"]),
-        ({"not_worse_than": "m2", "confidence": 95}, ["confidence=95"]),
-        (
-            {"metric": None, "require": "spa>=0.5"},
-            ["gate: no metric is named; give metric='NAME' (--metric). Metrics: m1, m2", "m1, m2"],
-        ),
     ],
 )
 def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str]) -> None:

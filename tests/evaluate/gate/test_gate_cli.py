@@ -28,7 +28,6 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (HOLDS, 0, "gate: holds (1 rule: 1 hold, 0 fail, 0 inconclusive)"),
         (FAILS, 1, "gate: fails (1 rule: 0 hold, 1 fail, 0 inconclusive)"),
         ((*HOLDS, *OLD, "--margin", "0"), 3, "gate: inconclusive (2 rules: 1 hold, 0 fail, 1 inconclusive)"),
-        ((*FAILS, *OLD, "--margin", "0"), 1, "gate: fails (2 rules: 0 hold, 1 fail, 1 inconclusive)"),
     ],
 )
 def test_status_says_what_comes_of_all_rules(
@@ -48,14 +47,6 @@ def test_status_says_what_comes_of_all_rules(
         (("--require", "kendal_item>=0.3"), "did you mean 'kendall_item'?"),
         (("--require", "kendall_item>=0.3", "--junit", "missing/gate.xml"), "no such folder"),
         (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this name"),
-        (
-            ("--not-worse-than", "nobody"),
-            (
-                "custodes: --not-worse-than 'nobody': no such metric; metrics: learned, selfeval, "
-                "overlap, overlap-stem, judge, distance, noise"
-            ),
-        ),
-        (("--not-worse-than", "learned", "--margin", "wide"), "margin"),
     ],
 )
 def test_bad_input_is_2_and_one_line(rules: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

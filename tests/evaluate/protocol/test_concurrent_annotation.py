@@ -44,7 +44,7 @@ def answered(
     return study
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
     """Whatever came before, a look wants what is free in it, and is judged on all usable places before its end."""
     rng, study = np.random.default_rng(seed), asking(pairs=2, stop="decided", boundary=9.0)
@@ -113,7 +113,7 @@ def at_random(seed: int) -> Callable[[list[int]], int]:
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["items", "documents"])
-@pytest.mark.parametrize("budget", [None, 5, 47, 100])
+@pytest.mark.parametrize("budget", [None, 47])
 @pytest.mark.parametrize("estimator", ["human", "pooled", "ppi"])
 def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget: int | None, clustered: bool) -> None:
     signs, views = preferences_of(1), preferences_of(2)
@@ -245,7 +245,7 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: st.DataObject) -> None:
     options = {"budget": data.draw(st.sampled_from([None, 12, 40])), "pairs": 3}
     options["estimator"] = data.draw(st.sampled_from(["human", "human", "pooled"]))

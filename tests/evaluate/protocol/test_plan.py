@@ -129,16 +129,11 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
     ("options", "message"),
     [
         ({"margins": [0.9]}, "margin"),
-        ({"margins": []}, "margin"),
         ({"margins": "small"}, "margins='small'"),
-        ({"tie_rate": 1.0}, "tie_rate"),
-        ({"items": 0}, "items"),
         ({"channel": [[1, 0], [0, 1]]}, "channel"),
         ({"channel": [[1, 0, 0], [0, 0, 0], [0, 0, 1]]}, "channel"),
-        ({"channel": "good"}, "channel"),
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": "pooled"}, "pooled"),
-        ({"estimator": "ppj", "channel": "ideal"}, "did you mean 'ppi'"),
         ({"human": "x"}, "human selects from a pilot"),
     ],
 )

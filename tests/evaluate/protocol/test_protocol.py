@@ -137,14 +137,10 @@ def test_ideal_rows_and_naive_errors() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "mixtur"}, "did you mean 'mixture'"),
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": []}, "one of each"),
         ({"stopping": []}, "one of each"),
         ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "one gamma"),
-        ({"replications": 0}, "replications"),
-        ({"resamples": -1}, "resamples"),
-        ({"metrics": "x"}, "metrics='x': no such metric; metrics: m1"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
@@ -195,7 +191,7 @@ def test_the_null_keeps_documents_together() -> None:
     # Ten documents of twenty items that mostly say what their document says, and no system better.
     rng, false = np.random.default_rng(15), []
     options = {"stopping": Stopping(looks=(20, 40, 80), boundary="pocock"), "resamples": 0, "replications": 10}
-    for _ in range(12):
+    for _ in range(6):
         scores = np.stack([1.2 * rng.normal(size=(10, 6)).repeat(20, axis=0) + rng.normal(size=(200, 6))] * 2)
         rows = protocol(clustered(study_of(scores), 20), null=True, **options).protocol
         false.append(rows.filter(stopping="decided, looks 20,40,80, boundary pocock")["null_error"].item())

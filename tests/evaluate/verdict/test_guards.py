@@ -77,7 +77,7 @@ def problematic(rule: str, aspects: tuple[str, ...], *, metrics: int = 3) -> cu.
 @pytest.mark.parametrize("rule", ["reference-system", "repeated-items"])
 @pytest.mark.parametrize(
     ("aspects", "chosen", "part"),
-    [(ASPECTS, None, ""), (ASPECTS, "fluency", "fluency"), (("fluency",), None, "fluency"), (("",), None, "")],
+    [(ASPECTS, None, ""), (ASPECTS, "fluency", "fluency"), (("",), None, "")],
 )
 def test_problems_of_the_whole_study_are_reported_once(
     rule: str, aspects: tuple[str, ...], chosen: str | None, part: str
