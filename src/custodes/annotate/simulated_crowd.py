@@ -272,7 +272,7 @@ class Drive:
                 return False
             self._time[0] = at
             if view is None:
-                self._shown(person, token, self._service.view(token).result())
+                self._look(person, token)
             elif isinstance(view, Ask) and at < due:
                 self._service.seen(token, view.assignment).result()
                 self._push(min(at + RENEWED, due), person, token, view, due)
@@ -292,6 +292,9 @@ class Drive:
             return
         self.came += 1
         self._push(at, self._crowd.arrive(), token)
+
+    def _look(self, person: int, token: str) -> None:
+        self._shown(person, token, self._service.view(token).result())
 
     def _shown(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]

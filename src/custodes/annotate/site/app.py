@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from custodes.annotate import arrivals
@@ -26,6 +26,8 @@ HEALTHY = 2.0
 FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
+REMEMBERED = 100_000
+"""Maximum number of tokens whose study is cached, with several studies."""
 
 
 def known(view: View | None) -> View:
@@ -41,17 +43,26 @@ async def examples_of(service: Service) -> tuple[Example, ...]:
 
 
 class Site:
-    """The handlers, with the studies by name."""
+    """State shared by the handlers: the studies by name, and the study of each token."""
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
         self.services, self.public_url = services, public_url
+        self._homes: dict[str, Service] = {}
 
     async def find(self, token: str) -> Service:
         """The study of a token; HTTPException 404 if there is none."""
-        for service in self.services.values():  # with one study, the page checks the token itself
-            if len(self.services) == 1 or await asyncio.wrap_future(service.view(token)) is not None:
-                return service
-        raise HTTPException(404)
+        if len(self.services) == 1:
+            return next(iter(self.services.values()))  # this page checks the token itself
+        if token not in self._homes:
+            for service in self.services.values():
+                if await asyncio.wrap_future(service.view(token)) is not None:
+                    break
+            else:
+                raise HTTPException(404)
+            if len(self._homes) >= REMEMBERED:
+                self._homes.clear()
+            self._homes[token] = service
+        return self._homes[token]
 
     async def index(self, request: Request) -> Response:
         """The start page: the entry page of the study if there is only one open study."""
@@ -163,7 +174,10 @@ class Site:
         file = pages.static().get(request.path_params["name"])
         if file is None:
             raise HTTPException(404)
-        return FileResponse(file, media_type=pages.STATIC_TYPES[file.suffix], headers={"Cache-Control": FOREVER})
+        headers = {"Cache-Control": FOREVER, "Vary": "Accept-Encoding"}
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(file.bytes, media_type=file.type, headers=headers)
+        return Response(file.packed, media_type=file.type, headers=headers | {"Content-Encoding": "gzip"})
 
     async def health(self, request: Request) -> Response:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from collections.abc import Mapping
@@ -88,14 +89,21 @@ class AspectForm:
     given: str | None
 
 
-STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+class Static:
+    """A file of `static/`, with its content for responses."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.type = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.suffix]
+        self.bytes = path.read_bytes()
+        self.packed = gzip.compress(self.bytes, mtime=0)
 
 
 @cache
-def static() -> dict[str, Path]:
+def static() -> dict[str, Static]:
     """Files of `static/` by their public name, which changes with the content."""
     files = sorted(path for path in (HERE / "static").iterdir() if path.is_file())
-    return {f"{p.stem}.{hashlib.sha256(p.read_bytes()).hexdigest()[:12]}{p.suffix}": p for p in files}
+    return {f"{p.stem}.{hashlib.sha256(p.read_bytes()).hexdigest()[:12]}{p.suffix}": Static(p) for p in files}
 
 
 @cache
@@ -110,7 +118,7 @@ def environment() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    sent = {file.name: name for name, file in static().items()}
+    sent = {file.path.name: name for name, file in static().items()}
     templates.globals |= {"static": sent.__getitem__}
     templates.filters |= {"prose": prose}
     return templates
