@@ -189,9 +189,6 @@ class Study(RuleBasedStateMachine):
         for unit in state.assignments.units.values():
             assert len(unit.votes) + len(unit.holders) <= max(self.per_item, len(unit.votes))
             assert len(unit.votes) <= self.per_item
-        for pair in range(len(state.assignments.places)):
-            free = [unit.place for unit in state.assignments.wanted(pair)]
-            assert free == state.assignments.engine.wanted(pair)
 
     def check_looks(self, base: sqlite3.Connection) -> None:
         """Looks stay as they were, and each has used the first places of its order that are not impossible."""

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Annotator, Session
+from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
 from custodes.annotate.rows import SessionRow, WorkerRow
 from custodes.annotate.visits import digest_of, is_done
@@ -138,7 +138,8 @@ def join(
         return None
     again.add(address, now)
     last = worker.sessions[-1]
-    if last.params != dict(params) and not worker.forgotten and _is_over(log, last):
+    may_begin = is_done(log, last) and worker.batches < state.plan.annotators.batches
+    if last.params != dict(params) and not worker.forgotten and may_begin:
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays by the parameters of the latest link: the same visit may continue under another task.
@@ -147,11 +148,6 @@ def join(
         values["params"] = dict(params)
     log.event("token", session=last, **values)
     return token
-
-
-def _is_over(log: EventLog, session: Session) -> bool:
-    """Whether the visit's batch is complete, so that a return starts another visit."""
-    return is_done(log, session) and session.worker.batches < log.state.plan.annotators.batches
 
 
 def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:

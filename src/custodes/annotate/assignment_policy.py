@@ -45,14 +45,10 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     return dict(
         zip(
             sorted(rng.sample(range(1, annotators.batch + 1), len(kinds_of_places))),
-            _mixed(kinds_of_places, rng),
+            rng.sample(kinds_of_places, len(kinds_of_places)),
             strict=True,
         )
     )
-
-
-def _mixed(names: Sequence[str], rng: Random) -> list[str]:
-    return rng.sample(names, len(names))
 
 
 def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
@@ -97,7 +93,7 @@ def has_room(state: StudyState) -> bool:
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
     """Whether a further control question for an idle annotator stays within the planned proportion plus `BEYOND`."""
     every, work = state.plan.annotators.gold_every, worker.work
-    return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
+    return every > 0 and work.gold_asked + 1 <= work.answers / every + BEYOND
 
 
 def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
@@ -118,20 +114,19 @@ def there(state: StudyState) -> int | None:
     )
 
 
-def below_cap(state: StudyState, worker: Annotator) -> set[int]:
+def below_cap(state: StudyState, worker: Annotator) -> list[int]:
     """Open pairs for which this annotator is below the cap."""
     engine, annotators, annotator_there = state.assignments.engine, state.plan.annotators, there(state)
-    return {
+    return [
         pair
         for pair, is_open in enumerate(engine.is_open)
         if is_open and worker.load[pair] < cap(annotators, engine.target[pair], annotator_there)
-    }
+    ]
 
 
 def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
     """For every eligible pair, the unit that this annotator would get."""
-    allowed = below_cap(state, worker)
-    units = [_first(state, worker, pair) for pair in state.assignments.open_pairs() if pair in allowed]
+    units = [_first(state, worker, pair) for pair in below_cap(state, worker)]
     return [unit for unit in units if unit is not None]
 
 
@@ -185,31 +180,27 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
     inactive annotators left."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
-    for pair in state.assignments.open_pairs():
+    for pair in range(len(state.assignments.places)):
         for unit in state.assignments.wanted(pair):
             if unit.id not in worker.had:
                 free.setdefault(unit.item, []).append(unit)
     begun = [item for item in free if item in worker.seen]
     choice = [unit for item in begun if item != session.last_item for unit in free[item]]
-    allowed = below_cap(state, worker)
+    allowed = set(below_cap(state, worker))
     new = {
         item: [unit for unit in units if unit.pair in allowed]
         for item, units in free.items()
         if item not in worker.seen
     }
     if len(begun) < ACTIVE:
-        choice = _first_item(new, {item for item in new if _is_new(state, item)}) or choice
+        beginnable = {item for item in new if len(state.began.get(item, ())) < state.plan.annotators.per_item}
+        choice = _first_item(new, beginnable) or choice
     choice = choice or [unit for item in begun for unit in free[item]]
     choice = choice or _first_item(new, {item for item in new if _is_left(state, item)})
     if not choice:
         return None
     unit = choice[rng.randrange(len(choice))]
     return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(choice))
-
-
-def _is_new(state: StudyState, item: int) -> bool:
-    """Whether a further annotator may begin the item."""
-    return len(state.began.get(item, ())) < state.plan.annotators.per_item
 
 
 def _is_left(state: StudyState, item: int) -> bool:

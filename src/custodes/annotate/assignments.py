@@ -7,15 +7,12 @@ annotators are combined everywhere: the side preferred by more annotators, and a
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from types import MappingProxyType
 
 import numpy as np
 
 from custodes.annotate.engine import Quota, clusters_of
-from custodes.annotate.participants import NOBODY, Annotator, IssuedQuestion, Unit
+from custodes.annotate.participants import NOBODY, NOTHING, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats import ABSENT
@@ -39,8 +36,6 @@ class Assignments:
         self.impossible: list[int] = []
         self.numbers: list[int] = []
         """Number of each pair in the file."""
-        self._wanted: dict[int, list[Unit]] = {}
-        self._judged = 0
         self.holding = 0
         """Primary questions being answered."""
         self.asked_again = 0
@@ -96,25 +91,10 @@ class Assignments:
         for k, length in enumerate(lengths):
             if orders[k][length:]:
                 self.asking.extend(k, orders[k][length:])
-        self.changed()
 
     def wanted(self, pair: int) -> list[Unit]:
-        """Free units of the current interim analysis in order; cached while the analysis lasts."""
-        if self._judged != len(self.engine.rulings):
-            self.changed()
-        if pair not in self._wanted:
-            places = self.places[pair]
-            self._wanted[pair] = [places[place] for place in self.engine.wanted(pair)]
-        return self._wanted[pair]
-
-    def open_pairs(self) -> list[int]:
-        """Pairs with a free unit of the current interim analysis."""
-        return [pair for pair in range(len(self.places)) if self.wanted(pair)]
-
-    def changed(self) -> None:
-        """Clear caches, since interim analyses may have begun or ended."""
-        self._wanted.clear()
-        self._judged = len(self.engine.rulings)
+        """Free units of the current interim analysis in order."""
+        return [self.places[pair][place] for place in self.engine.wanted(pair)]
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether the unit has all its answers, or was refused."""
@@ -154,24 +134,18 @@ class Assignments:
             unit.asked = unit.asked - {issued.id} or NOBODY
             self._single(unit)
         elif issued.holds:
-            self._drop(issued, unit, worker)
+            issued.holds = False
+            unit.holders = unit.holders - {issued.id} or NOBODY
+            self.holding -= 1
+            worker.load[unit.pair] -= 1
             self._lease(unit)
-
-    def _drop(self, issued: IssuedQuestion, unit: Unit, worker: Annotator) -> None:
-        issued.holds = False
-        unit.holders = unit.holders - {issued.id} or NOBODY
-        self.holding -= 1
-        worker.load[unit.pair] -= 1
 
     def vote(self, issued: IssuedQuestion, value: int) -> None:
         """Record an answer that counts."""
+        self.let_go(issued)
         unit, worker = self._of(issued)
-        if issued.holds:  # whether the unit is free is updated below
-            self._drop(issued, unit, worker)
-        else:
-            self.let_go(issued)
         self._agreeing(unit, -1)
-        unit.votes = {**unit.votes, worker.id: value} if unit.votes else _alone(worker.id, value)
+        unit.votes = {**unit.votes, worker.id: value}
         self._agreeing(unit, 1)
         worker.votes[unit.id] = issued
         worker.load[unit.pair] += 1
@@ -184,7 +158,7 @@ class Assignments:
         self.let_go(issued)
         unit, worker = self._of(issued)
         self._agreeing(unit, -1)
-        unit.seconds = {**unit.seconds, worker.id: value} if unit.seconds else _alone(worker.id, value)
+        unit.seconds = {**unit.seconds, worker.id: value}
         self._agreeing(unit, 1)
         self._single(unit)
 
@@ -222,7 +196,7 @@ class Assignments:
                 worker.lapsed[unit_id] = issued
                 self._single(unit)
         again: dict[int, list[int]] = {}
-        for unit in sorted(map(self.units.__getitem__, worker.refused), key=_place):
+        for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused: refused.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
                 again.setdefault(unit.pair, []).append(unit.place)
@@ -230,7 +204,6 @@ class Assignments:
             begun = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
             back = self.engine.possible(pair, places, begun=begun)
             self.impossible[pair] -= len(back)
-            self.changed()
             for place in back:
                 self._complete(self.places[pair][place])
                 self._lease(self.places[pair][place])
@@ -261,7 +234,6 @@ class Assignments:
             unit.leased = False
             self.impossible[unit.pair] += 1
             self.engine.impossible(unit.pair, unit.place)
-            self.changed()
 
     def _complete(self, unit: Unit) -> None:
         """Report a unit with enough answers to the engine."""
@@ -280,22 +252,12 @@ class Assignments:
 
     def _lease(self, unit: Unit) -> None:
         """Report to the engine whether enough annotators are answering a unit."""
-        engine, pair, place = self.engine, unit.pair, unit.place
-        is_open = engine.in_present_look(pair, place) and not engine.is_settled(pair, place)
-        is_leased = is_open and self.lacks(unit) <= 0
+        is_leased = self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) <= 0
         if is_leased and not unit.leased:
-            engine.lease(pair, place)
+            self.engine.lease(unit.pair, unit.place)
         elif unit.leased and not is_leased:
-            engine.release(pair, place)
+            self.engine.release(unit.pair, unit.place)
         unit.leased = is_leased
-        free = self._wanted.get(pair)
-        if free is not None:
-            at = bisect_left(free, place, key=_place)
-            is_there, is_free = at < len(free) and free[at] is unit, is_open and not is_leased
-            if is_free and not is_there:
-                free.insert(at, unit)
-            elif is_there and not is_free:
-                del free[at]
 
     def _single(self, unit: Unit) -> None:
         is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
@@ -319,18 +281,8 @@ class Assignments:
         return self.units[issued.unit], issued.session.worker
 
 
-def _place(unit: Unit) -> int:
-    return unit.place
-
-
-@lru_cache(maxsize=4096)
-def _alone(person: int, value: int) -> Mapping[int, int]:
-    """The answer of a single annotator; shared, since most units have only one."""
-    return MappingProxyType({person: value})
-
-
 def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
-    return {person: value for person, value in table.items() if person != key}
+    return {person: value for person, value in table.items() if person != key} or NOTHING
 
 
 def _metric_preferences(

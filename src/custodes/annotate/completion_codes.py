@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +12,8 @@ import polars as pl
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.snapshot import PersonNow
+from custodes.annotate.study_file import check
+from custodes.annotate.study_status import snapshot_of_file
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, table
@@ -27,9 +27,8 @@ STATUS = ("status", "assignmentstatus", "assignment:status")
 """Names of columns on platforms (Prolific's export of submissions, Mechanical Turk's results, Toloka's assignments), or
 generic ones; case is ignored."""
 
-OURS, OTHER_CODE, OTHER_PERSON, UNKNOWN, MISSING, TWICE = (
-    *("ours", "no such code", "another's code", "unknown", "missing", "twice"),
-)
+OURS, OTHER_CODE, OTHER_PERSON = "ours", "no such code", "another's code"
+UNKNOWN, MISSING, TWICE = "unknown", "missing", "twice"
 
 
 @result
@@ -66,14 +65,8 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
 
     Raises `InputError` if the list has no column of annotators or of codes.
     """
-    from custodes.annotate import study_file
-    from custodes.annotate.service import Service
-
     frame = load_table(codes).frame
-    with tempfile.TemporaryDirectory(prefix="custodes-reconcile-") as folder:
-        copy = study_file.copy(study_file.check(study), Path(folder, "study.db"))
-        with closing(Service.open(copy, threaded=False)) as service:
-            now = service.snapshot().result()
+    now = snapshot_of_file(check(study))
     rows = matched(frame, now.annotators, now.plan, name=Path(codes).name)
     origin = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()

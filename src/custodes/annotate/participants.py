@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
+"""Empty containers, shared because there is one `Unit` per possible question."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,15 +49,18 @@ class Annotator:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """Counts of an annotator's answers; `times`: seconds while a question was visible."""
+    """Counts of an annotator's answers. `answers` to real questions, of which `decided` are no ties (`equal`) and
+    `first_shown` prefer the output shown first; `gold_right` of `gold_asked` control questions, `training_right` of
+    `trained` qualification questions; `agreed` of `doubled` comparisons with second opinions; `paid` answers of all
+    kinds. `times`: seconds while a question was visible."""
 
     answers: int = 0
     refused: int = 0
     first_shown: int = 0
     decided: int = 0
     equal: int = 0
-    right: int = 0
-    asked: int = 0
+    gold_right: int = 0
+    gold_asked: int = 0
     trained: int = 0
     training_right: int = 0
     agreed: int = 0
@@ -118,9 +122,7 @@ class IssuedQuestion:
 class Unit:
     """An item of a pair at its position. By annotator: `votes` that count, second opinions (`seconds`), and who
     `refused`. `holders`: its open questions; `asked`: its open second opinions; `leased`: whether the engine has it as
-    leased.
-
-    There is one object per possible question, and most are unused, so they share empty containers."""
+    leased."""
 
     id: int
     pair: int

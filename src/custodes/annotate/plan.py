@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from custodes.arguments import check_storable, one_of, seed_or_generator
+from custodes.arguments import one_of, seed_or_generator
 from custodes.errors import OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimator import Estimator
@@ -290,10 +290,12 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     """The plan after validation; OptionError for the first value that is invalid or has no effect."""
     try:
         values = msgspec.to_builtins(plan)
+        msgspec.json.encode(values)
+    except UnicodeEncodeError as problem:
+        raise OptionError(f"plan: {shown(problem.object)} is no text that a file can hold") from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
     plan = plan_from(values)  # a struct created in Python may have other types
-    check_storable("plan", _texts_in(values))
     if not plan.name.strip():
         raise OptionError("name='': the study has no name; give one")
     seed_or_generator("seed", plan.seed)
@@ -313,15 +315,6 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     except OptionError as problem:
         raise OptionError(f"[stopping] {problem}") from None
     return plan
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """All texts of a plan."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts_in(part)
 
 
 def _check_question(plan: StudyPlan) -> None:

@@ -178,7 +178,8 @@ class _Process:
         if self._process is None:
             run = f"from {__package__}.safe_html import main; main()"
             command = [sys.executable, "-P", "-c", run]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             # Libraries are loaded before the time is measured.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
                 raise InputError('texts: the process that converts Markdown did not start; use render = "plain"')
@@ -210,9 +211,3 @@ class _Process:
         process.kill()
         with suppress(OSError):  # pending output
             process.communicate()
-
-
-def _environment() -> dict[str, str]:
-    """The environment, with the path of custodes in this process."""
-    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}

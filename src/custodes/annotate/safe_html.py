@@ -15,6 +15,7 @@ import re
 import signal
 import string
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -186,17 +187,9 @@ def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -
     return f'<p class="heading-{tokens[at].tag[1:]}">'
 
 
-def _heading_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    return "</p>"
-
-
 def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     """List numbers as written, even if not consecutive."""
     return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
-
-
-def _link_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    return ""
 
 
 def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
@@ -229,11 +222,11 @@ def _formula(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str
     return f"<p>{drawn}</p>" if token.block else drawn
 
 
-_RULES = {
+_RULES: dict[str, Callable[..., str]] = {
     "heading_open": _heading_open,
-    "heading_close": _heading_close,
+    "heading_close": lambda *_: "</p>",
     "list_item_open": _item_open,
-    "link_open": _link_open,
+    "link_open": lambda *_: "",
     "link_close": _link_close,
     "th_open": _cell_open,
     "td_open": _cell_open,

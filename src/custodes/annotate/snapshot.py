@@ -5,16 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Annotator
+from custodes.annotate.participants import Annotator, Work
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quality_control import FEWEST
-from custodes.annotate.state import HALF_AN_HOUR, StudyState
+from custodes.annotate.state import HALF_AN_HOUR, StudyState, Totals
 from custodes.annotate.visits import annotator_of, standing_of
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
@@ -57,7 +57,7 @@ def reach_of(state: StudyState) -> Reach:
         worker for worker in annotators if not _is_through(worker, batch=plan.batch, batches=plan.batches)
     ]
     free, short, able = 0, 0, set[int]()
-    for pair in assignments.open_pairs():
+    for pair in range(len(assignments.places)):
         free_units = assignments.wanted(pair)
         units, lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         most = assignment_policy.cap(plan, assignments.engine.target[pair], annotator_there)
@@ -149,39 +149,29 @@ class PairNow:
     annotators: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class PersonNow:
-    """An annotator, who `began` or only has a link: answers to real questions, median visible seconds, correct and all
-    control questions, how often the first output was preferred and the number of decided answers, second opinions that
-    agree and their number, refusals. `standing`: ok, watch, blocked or excluded, with `flags` as reasons."""
+@dataclass(kw_only=True)
+class PersonNow(Work):
+    """An annotator, who `began` or only has a link, with the counts of the answers and their median visible `seconds`.
+    `standing`: ok, watch, blocked or excluded, with `flags` as reasons."""
 
     label: str
     source: str
     external_id: str
     began: bool
-    answers: int
     batches: int
     seconds: float | None
-    gold_right: int
-    gold_asked: int
-    first_shown: int
-    decided: int
-    equal: int
-    agreed: int
-    doubled: int
-    refused: int
     standing: str
     flags: tuple[str, ...]
     code: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """The current status of a study.
+@dataclass(kw_only=True)
+class Snapshot(Totals):
+    """The current status of a study, with its counts.
 
     `state` is open, paused, stopped, or finished if no pair is open; `failing`: why answers cannot be written, '' if
-    they can; `recent`: primary answers of the last 30 minutes of work, `paid`: paid answers of all kinds, `last_answer`
-    in seconds since the epoch; `reach`: whether the current annotators can complete the interim analyses.
+    they can; `recent`: primary answers of the last 30 minutes of work; `last_answer` in seconds since the epoch;
+    `reach`: whether the current annotators can complete the interim analyses.
     """
 
     plan: StudyPlan
@@ -189,16 +179,9 @@ class Snapshot:
     failing: str
     pairs: tuple[PairNow, ...]
     annotators: tuple[PersonNow, ...]
-    answers: int
-    primary: int
-    second: int
-    gold: int
-    refused: int
-    paid: int
     known: frozenset[str]
     """Kinds of control questions in the study."""
     recent: int
-    peeked: int
     excluded: tuple[int, int]
     """Answers of excluded annotators that count in completed looks, and how many annotators gave them."""
     comments: tuple[tuple[str, str, float], ...]
@@ -256,24 +239,18 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 
     `failing`: the reason why nothing can be written, or ''.
     """
-    state, totals = log.state, log.state.totals
+    state = log.state
     typical, annotators = _typical(state), annotator_of(log)
     last = state.last_answer
     return Snapshot(
+        **asdict(state.totals),
         plan=state.plan,
         state=state_name(state),
         failing=failing,
         pairs=_pairs(log),
         annotators=tuple(_person(log, worker, typical, annotators) for worker in state.workers.values()),
-        answers=totals.answers,
-        primary=totals.primary,
-        second=totals.second,
-        gold=totals.gold,
-        refused=totals.refused,
-        paid=totals.paid,
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
-        peeked=totals.peeked,
         excluded=_excluded(state),
         comments=tuple(reversed(state.comments)),
         last_answer=last,
@@ -361,21 +338,13 @@ def _person(log: EventLog, worker: Annotator, typical: float | None, annotators:
         name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
+        **asdict(work),
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
         began=any(session.begun for session in worker.sessions),
-        answers=work.answers,
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,
-        gold_right=work.right,
-        gold_asked=work.asked,
-        first_shown=work.first_shown,
-        decided=work.decided,
-        equal=work.equal,
-        agreed=work.agreed,
-        doubled=work.doubled,
-        refused=work.refused,
         standing=name,
         flags=stands.flags,
         code=codes[-1] if codes else None,

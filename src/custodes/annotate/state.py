@@ -28,7 +28,8 @@ HALF_AN_HOUR = 1800.0
 
 @dataclass(slots=True)
 class Totals:
-    """Counts of the whole study."""
+    """Counts of the whole study: answers to real questions (used for decisions, second opinions, ties), control
+    questions, refusals, paid answers of all kinds, and how often the owner viewed incomplete analyses."""
 
     answers: int = 0
     primary: int = 0
@@ -178,8 +179,8 @@ class StudyState:
                 return
             totals.gold += sign
             work.refused += sign * is_refused  # a refusal is not a wrong answer
-            work.asked += sign * (not is_refused)
-            work.right += sign * is_right
+            work.gold_asked += sign * (not is_refused)
+            work.gold_right += sign * is_right
             return
         work.refused += sign * is_refused
         totals.refused += sign * is_refused
@@ -237,7 +238,6 @@ class StudyState:
                 self.version = values["version"]
                 if self.assignments.asking is not None:
                     self.assignments.engine.set_budget(budget_of(self.plan))
-                    self.assignments.changed()
 
     def _visit_changed(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
         match row.kind:

@@ -202,7 +202,7 @@ class StudyBusy(CustodesError):  # noqa: N818  said of the study
 
 
 def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:
-    """Create a study file completely or not at all: tables, plan, and the content from `fill` (in one transaction).
+    """Create a study file completely or not at all: tables, plan, and the content from `fill`.
 
     An existing file is never replaced: `OptionError`.
     """
@@ -211,9 +211,8 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
         raise OptionError(f"{place} exists already, and may hold answers; choose another name, or move it")
     with _unfinished(place) as name:
         with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
+            base.executescript(f"BEGIN; {TABLES} {INDEXES} {VIEWS} COMMIT;")
             with whole(base):
-                for script in (TABLES, INDEXES, VIEWS):
-                    _run(base, script)
                 base.execute(
                     "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
                 )
@@ -348,16 +347,6 @@ def told(path: str | Path) -> Iterator[None]:
             f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); restore a "
             "backup, or choose another place"
         ) from None
-
-
-def _run(base: sqlite3.Connection, script: str) -> None:
-    """Execute the statements of a script within the open transaction (`executescript` would end it)."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            base.execute(statement)
-            statement = ""
 
 
 class Lock:

@@ -289,12 +289,15 @@ def metric_signs(
             f"metric={metric!r} selects {len(chosen.metrics)} metrics ({listed(chosen.metrics)}); name one"
         )
     (name,) = chosen.metrics
-    metric_aspect = (
-        aspect if aspect in aspects else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
-    )
+    scored = [aspect] if aspect in aspects else list(dict.fromkeys(chosen._rows_of([name])["aspect"]))
+    if len(scored) > 1:
+        raise OptionError(
+            f"metric={metric!r} has scores of {len(scored)} aspects ({listed(scored)}), and the "
+            "first aspect of the question is none of these; give it one of these names"
+        )
     scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
     noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
-    comparison = all_raters(chosen, metric_aspect, {"ties": noise})
+    comparison = all_raters(chosen, scored[0], {"ties": noise})
     rows = comparison.preferences.of_rater(1)
     items = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
     place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
@@ -308,12 +311,3 @@ def metric_signs(
     if (signs == ABSENT).all():
         raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add them")
     return name, signs
-
-
-def _only(aspects: Sequence[str], metric: str) -> str:
-    if len(aspects) > 1:
-        raise OptionError(
-            f"metric={metric!r} has scores of {len(aspects)} aspects ({listed(aspects)}), and the "
-            "first aspect of the question is none of these; give it one of these names"
-        )
-    return aspects[0]

@@ -125,11 +125,6 @@ def is_done(log: EventLog, session: Session) -> bool:
     return session.batch > 0 and session.number >= log.state.plan.annotators.batch and not session.open
 
 
-def _may_go_on(log: EventLog, session: Session) -> bool:
-    """Whether another batch may begin in this visit."""
-    return is_done(log, session) and not session.finished and session.worker.batches < log.state.plan.annotators.batches
-
-
 def _is_open(log: EventLog) -> bool:
     return any(log.state.assignments.engine.is_open)
 
@@ -298,7 +293,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
     """
     if session.is_closed:
         return True
-    state, issued = log.state, None
+    state, issued, may_go_on = log.state, None, is_done(log, session) and not session.finished
     if isinstance(act, Answer | Skip | Undo | Mark | Comment) and act.assignment is not None:
         issued = state.issued.get(act.assignment)
         if issued is None or issued.session is not session:
@@ -315,10 +310,10 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
             if not session.begun:
                 if not state.plan.texts.consent or session.agreed is not None:
                     log.event("begun", session=session)
-            elif _may_go_on(log, session):
+            elif may_go_on and session.worker.batches < state.plan.annotators.batches:
                 _begin_batch(log, session)
         case Stop():
-            if is_done(log, session) and not session.finished:
+            if may_go_on:
                 log.event("finished", session=session)
         case Comment():
             if act.text.strip():
@@ -441,8 +436,8 @@ def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, anno
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(
-        right=work.right,
-        n_known=work.asked,
+        right=work.gold_right,
+        n_known=work.gold_asked,
         seconds=median(work.times) if work.times else None,
         timed=len(work.times),
         typical=typical,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from heapq import heappop, heappush
 from time import monotonic
-from typing import NamedTuple
 
 from custodes.control_characters import escape_controls
 from custodes.judging.cost import Budget, spent, thought
@@ -34,10 +33,8 @@ REJECTED = 5
 """Number of consecutive rejected requests after which a run ends: the server rejects all requests of this kind."""
 
 GIVEN_UP = 5
-"""Number of consecutive failed requests (at least twice the number of concurrent ones) after which a run ends:
-
-the server is unavailable.
-"""
+"""Number of consecutive failed requests (at least twice the number of concurrent ones) after which a run ends, because
+the server is unavailable."""
 
 LEFT = "not sent: "
 
@@ -101,15 +98,6 @@ class Rate:
             self.free += MINUTE * more / self.per_minute
 
 
-class WaitingRequest(NamedTuple):
-    """A waiting request: time of its next attempt, its position, and its number of attempts."""
-
-    due: float
-    order: int
-    tried: int
-    request: Request
-
-
 @dataclass(kw_only=True)
 class Dispatch:
     """State of a run. `keep` stores a reply, `settled` is called after each request that is answered or has failed."""
@@ -134,110 +122,91 @@ class Dispatch:
 
     async def run(self) -> None:
         """Send all requests and record the answer or failure of each."""
-        self._fresh = [WaitingRequest(0.0, order, 0, request) for order, request in enumerate(self.requests)][::-1]
-        self._again = list[WaitingRequest]()  # a heap by the time of the next attempt
-        self._active = set[asyncio.Task[None]]()
+        self._waiting = deque(self.requests)
         self._changed = asyncio.Event()
         self._stopped: Failure | None = None
-        self._ended = False
-        self._fault: BaseException | None = None
+        self._active = self._rejected = self._given_up = 0
         self._reserved = 0.0
-        self._rejected = self._given_up = 0
+        workers = [asyncio.ensure_future(self._work()) for _ in range(min(self.window.most, len(self.requests)))]
         try:
-            while ((self._fresh or self._again) and self._stopped is None) or self._active:
-                self._changed.clear()
-                within = self._send_what_may()
-                if self._active or within is not None:
-                    await self._changes(within)
-                if self._fault is not None:
-                    raise self._fault
+            await asyncio.gather(*workers)
         finally:
-            self._ended = True
-            for task in self._active:
-                task.cancel()
-            await asyncio.gather(*self._active, return_exceptions=True)
-        if self._stopped is not None:
-            for job in (*self._again, *self._fresh):
-                self._fail(job, self._stopped)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self) -> None:
+        """Send waiting requests one after the other, each until it is answered or has failed."""
+        while self._waiting:
+            request, tried, due = self._waiting.popleft(), 0, None
+            while not tried or due is not None:
+                worst = self.budget.worst(request.body)
+                await self._turn(worst, due, is_new=not tried)
+                if self._stopped is not None:
+                    self._fail(request, self._stopped)
+                    break
+                tried += 1
+                due = await self._send(request, worst, tried)
+
+    async def _turn(self, worst: float, due: float | None, *, is_new: bool) -> None:
+        """Wait until the limits allow a request that costs at most `worst`, or until the run is stopped."""
+        while self._stopped is None:
+            now, limit, used = monotonic(), self.budget.limit, self.budget.spent
+            wait = max(due or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
+            # With so many unanswered requests the server may be unavailable, so no new one is sent.
+            unanswered = self.asked - len(self.replies) - len(self.failures)
+            if self._active >= int(self.window.size) or (is_new and unanswered >= self._most_given_up):
+                await self._changes(None)
+            elif wait > 0:
+                await self._changes(wait)
+            elif limit is None or used + self._reserved + worst <= limit:
+                return
+            elif self._active:
+                await self._changes(None)  # replies may cost less than their maximum
+            else:
+                self._stop("budget", f"the request could exceed the limit of ${limit:g}; ${used:.4f} are spent")
 
     async def _changes(self, within: float | None) -> None:
-        """Wait for a reply, at most `within` seconds."""
+        """Wait for an outcome of another request, at most `within` seconds."""
+        self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()
-
-    def _send_what_may(self) -> float | None:
-        """Send the requests that the limits allow now; seconds until the next may be sent, None if only a reply allows
-        one."""
-        while self._stopped is None and len(self._active) < int(self.window.size):
-            now = monotonic()
-            again = bool(self._again) and (self._again[0].due <= now or not self._fresh or self._failing)
-            if not again and not self._fresh:
-                return None
-            job = self._again[0] if again else self._fresh[-1]
-            due = max(job.due, self.requests_rate.free, self.tokens_rate.free)
-            if due > now:
-                return due - now
-            worst, limit, used = self.budget.worst(job.request.body), self.budget.limit, self.budget.spent
-            if limit is not None and used + self._reserved + worst > limit:
-                if not self._active:
-                    self._stop("budget", f"the request could exceed the limit of ${limit:g}; ${used:.4f} are spent")
-                return None  # replies may cost less than their maximum
-            heappop(self._again) if again else self._fresh.pop()
-            self._send(job, now, worst)
-        return None
-
-    @property
-    def _failing(self) -> bool:
-        """Whether so many requests wait for a retry that no new request is sent, because the server may be
-        unavailable."""
-        return len(self._again) + len(self._active) >= self._most_given_up
 
     @property
     def _most_given_up(self) -> int:
         return max(GIVEN_UP, 2 * int(self.window.size))
 
-    def _send(self, job: WaitingRequest, now: float, worst: float) -> None:
-        tokens = sum(thought(job.request.body)) if self.tokens_rate.per_minute else 0
-        self.asked += job.tried == 0
+    async def _send(self, request: Request, worst: float, tried: int) -> float | None:
+        """Send a request and handle its outcome; returns the time of the next attempt if there is one."""
+        tokens = sum(thought(request.body)) if self.tokens_rate.per_minute else 0
+        sent, started, paid, due = monotonic(), datetime.now(UTC), 0.0, None
+        self.asked += tried == 1
         self.sent += 1
+        self._active += 1
         self._reserved += worst
-        self.requests_rate.take(now)
-        self.tokens_rate.take(now, tokens)
-        task = asyncio.get_running_loop().create_task(self._sent(job, now, worst, tokens))
-        self._active.add(task)
-        task.add_done_callback(self._returned)
-
-    def _returned(self, task: asyncio.Task[None]) -> None:
-        self._active.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._fault = fault
-        self._changed.set()
-
-    async def _sent(self, job: WaitingRequest, sent: float, worst: float, tokens: int) -> None:
-        """Send a request and handle its outcome."""
-        started, paid = datetime.now(UTC), 0.0
+        self.requests_rate.take(sent)
+        self.tokens_rate.take(sent, tokens)
         try:
-            body = await self.client(deepcopy(job.request.body))  # the client may modify it
+            body = await self.client(deepcopy(request.body))  # the client may modify it
             check_completion(body)
             reply = Reply.make(body, sent=started.isoformat(), seconds=monotonic() - sent)
         except (Rejected, Denied) as error:
-            self._refuse(job, error)
+            self._refuse(request, error)
         except Unavailable as error:
             paid = worst if error.paid else 0.0
-            self._unavailable(job, error, sent)
+            due = self._unavailable(request, error, sent, tried)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # a user's client can raise anything
-            if self._ended:
+            if (task := asyncio.current_task()) and task.cancelling():
                 raise
             paid = worst
-            self._unavailable(
-                job, Unavailable(said(error) if isinstance(error, Exception) else type(error).__name__), sent
-            )
+            problem = Unavailable(said(error) if isinstance(error, Exception) else type(error).__name__)
+            due = self._unavailable(request, problem, sent, tried)
         else:
             paid = worst
-            self.keep(job.request, reply)
-            self.replies[job.request.key] = reply
-            tokens_in, tokens_out, guessed = spent(job.request.body, reply.body)
+            self.keep(request, reply)
+            self.replies[request.key] = reply
+            tokens_in, tokens_out, guessed = spent(request.body, reply.body)
             if worst and not guessed:
                 paid = self.budget.dollars(tokens_in, tokens_out)
             self.tokens_rate.settle(tokens_in + tokens_out - tokens)
@@ -245,30 +214,33 @@ class Dispatch:
             self._rejected = self._given_up = 0
             self.settled()
         finally:
+            self._active -= 1
             self._reserved -= worst
             self.budget.spent += paid
+            self._changed.set()
+        return due
 
-    def _unavailable(self, job: WaitingRequest, error: Unavailable, sent: float) -> None:
+    def _unavailable(self, request: Request, error: Unavailable, sent: float, tried: int) -> float | None:
+        """The time of the next attempt; None if the request has failed."""
         now, wait = monotonic(), error.retry_after
         if error.busy:
             self.window.busy(sent, now)
             self.requests_rate.free = max(self.requests_rate.free, now + (wait or 0.0))
-        tried = job.tried + 1
         if tried < self.patience.tries and (wait or 0.0) <= self.patience.most:
-            heappush(self._again, job._replace(due=now + self.patience.wait(tried, wait), tried=tried))
-            return
+            return now + self.patience.wait(tried, wait)
         times = f"{tried} time{'s' * (tried > 1)}"
         failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times})")
-        self._fail(job, failure)
+        self._fail(request, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
             self._stop("unavailable", f"the server requests a pause of {wait:.0f} s; run again then")
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
+        return None
 
-    def _refuse(self, job: WaitingRequest, error: Rejected | Denied) -> None:
+    def _refuse(self, request: Request, error: Rejected | Denied) -> None:
         words = escape_controls(str(error))
-        self._fail(job, Failure(reason=error.reason, message=words))
+        self._fail(request, Failure(reason=error.reason, message=words))
         self._rejected += 1
         if isinstance(error, Rejected):
             words = f"{self._rejected} requests in a row were rejected: {words}"
@@ -277,10 +249,11 @@ class Dispatch:
             self._stop(error.reason, words)
 
     def _stop(self, reason: Reason, words: str) -> None:
-        """Stop sending; pending replies are still stored."""
+        """Send no further requests; replies to those in progress are still stored."""
         if self._stopped is None:
             self._stopped = Failure(reason=reason, message=LEFT + words)
+            self._changed.set()
 
-    def _fail(self, job: WaitingRequest, failure: Failure) -> None:
-        self.failures[job.request.key] = failure
+    def _fail(self, request: Request, failure: Failure) -> None:
+        self.failures[request.key] = failure
         self.settled()

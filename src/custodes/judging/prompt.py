@@ -137,8 +137,6 @@ class Prompt:
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
         task = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
         scale = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}
-        from custodes.judging.sandbox import BoundError, rendered
-
         try:
             variables = {
                 **task,
@@ -147,9 +145,7 @@ class Prompt:
                 **material.variables(judge.references),
                 **texts,
             }
-            whole = rendered(self.template, {**WORDS, **variables}).strip()
-        except BoundError as problem:
-            raise OptionError(f"{self._where}: {problem}") from None
+            whole = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
             raise OptionError(f"{self._where}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
@@ -187,11 +183,10 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
     """A compiled template that may include built-in ones; unknown variables raise an error that lists the allowed
     ones."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
-
-    from custodes.judging.sandbox import BoundedEnvironment
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     texts = {name: _text_of(name)} if is_file else {}
-    environment = BoundedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(lambda template_name: texts.get(template_name) or _ours(template_name)),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -64,9 +64,9 @@ def score(
     with ExitStack() as opened:
         corpus, place = Corpus.of(texts), _place(jobs, device, batch)
         raters = load_raters(texts, corpus, metrics, place, missing, opened)
-        stored_values = _found(raters, cache)
-        check_ready(raters, stored_values)
         stored = opened.enter_context(Cache(cache))
+        stored_values = _found(raters, stored)
+        check_ready(raters, stored_values)
         failures, parts, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
             key = id(rater.computation)
@@ -106,9 +106,9 @@ def planned(
     with ExitStack() as opened:
         corpus = Corpus.of(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
-        stored_values = _found(raters, cache)
-        check_ready(raters, stored_values)
         stored = opened.enter_context(Cache(cache))
+        stored_values = _found(raters, stored)
+        check_ready(raters, stored_values)
         rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
@@ -136,12 +136,11 @@ def _digest(texts: Study) -> str:
     return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
 
 
-def _found(raters: Sequence[Rater], cache: str | Path | None) -> dict[str, KeptScore]:
-    """Stored values of all raters; no file is created."""
+def _found(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScore]:
+    """Stored values of all raters."""
     stored_values: dict[str, KeptScore] = {}
-    with Cache(cache) as stored:
-        for computation in {id(rater.computation): rater.computation for rater in raters}.values():
-            stored_values |= computation.find(stored)
+    for computation in {id(rater.computation): rater.computation for rater in raters}.values():
+        stored_values |= computation.find(stored)
     return stored_values
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.errors import InputError, OptionError
-from custodes.scoring.encoder import matching
 from custodes.scoring.encoder.encoder import Encoded, opened
 from custodes.scoring.metric import Place, Scorer
 from custodes.scoring.metrics import bertscore
@@ -78,14 +77,6 @@ def test_identical_texts_have_one(loaded: list[Scorer], words: list[str]) -> Non
         values = held.score(texts([text, f" {text}\n"], [[text]] * 2)).values
         np.testing.assert_allclose(values, 1, atol=1e-6)
         assert (values <= 1).all()
-
-
-def test_small_tiles_change_nothing(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given_texts = texts(sentences(20), [sentences(7, seed=1)], item=[0] * 20)
-    whole = scorer(BERTSCORE, encoder).score(given_texts).values
-    for tile in (1, 60, 700):
-        monkeypatch.setattr(matching, "TILE", tile)
-        np.testing.assert_allclose(scorer(BERTSCORE, encoder).score(given_texts).values, whole, atol=1e-6)
 
 
 def test_frequencies_are_of_the_references(encoder: Path) -> None:
@@ -194,5 +185,5 @@ def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.Monk
 def test_precision_and_recall_of_different_signs() -> None:
     p, r = np.array([[0.5, 0.0, -0.2, 0.4]]), np.array([[-0.4, 0.0, -0.2, 0.6]])
     np.testing.assert_allclose(bertscore._measured(p, r, "f"), [[np.nan, 0, -0.2, 0.48]])
-    one = matching.Weighted(np.ones((1, 1), dtype=np.float32), np.ones(1))
+    one = bertscore.Weighted(np.ones((1, 1), dtype=np.float32), np.ones(1))
     assert bertscore._reason(one, [one]) == NO_MEAN

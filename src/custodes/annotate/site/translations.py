@@ -121,8 +121,8 @@ ENGLISH = {
     "wrong": "Your request failed",
     "wrong_what": "This site could not read your input. Please go back and try again.",
     "busy": "Your answer is not saved yet",
-    "busy_what": "The server cannot save it at the moment. Please try again. Your answer stays on this page until then."
-    "The server cannot save it at the moment. Please try again. Your answer stays on this page until then.",
+    "busy_what": "The server cannot save it at the moment. Please try again. Your answer stays on this page until "
+    "then.",
     "unable": "The study is not available at the moment",
     "unable_what": "Please try again in a minute. All your answers are saved.",
     "broken_down": "Something went wrong",

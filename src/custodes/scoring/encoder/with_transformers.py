@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,7 +65,7 @@ class TransformersModel:
             raise
         except Exception as problem:  # many types: unknown model type, wrong shapes, damaged files
             raise InputError(f"{shown(files.name)}: transformers cannot load it: {said(problem)}") from None
-        self._kinds = "token_type_ids" in _arguments(model)
+        self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
 
@@ -104,12 +105,6 @@ def _device(torch: Any, device: Device) -> Any:
         name = f"{device.kind}:{device.number}" if device.number else device.kind
         raise OptionError(f"device={name}: PyTorch finds {there or 'none'} of this kind; choose another")
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
-
-
-def _arguments(model: Any) -> set[str]:
-    import inspect
-
-    return set(inspect.signature(model.forward).parameters)
 
 
 def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:

@@ -10,13 +10,14 @@ from functools import partial
 from hashlib import sha256
 from math import log
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from custodes.arguments import one_of
 from custodes.errors import InputError, OptionError, shown
+from custodes.scoring.encoder.backend import Vectors
 from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, Encoder, compare_items, opened
-from custodes.scoring.encoder.matching import Weighted, matched
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.stats.arrays import Floats, Ints
 
@@ -32,6 +33,13 @@ NO_MEAN = "precision and recall have different signs, so there is no harmonic me
 TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=-1.0, high=1.0)
 
 Weigh = Callable[[Ints], Floats]
+
+
+class Weighted(NamedTuple):
+    """A text: embeddings (tokens, width) of length 1, and token weights."""
+
+    units: Vectors
+    weights: Floats
 
 
 def load(
@@ -77,9 +85,23 @@ def _compare(
     weighted = {at: _weighted(text, weigh) for at, text in enumerate(outputs) if not text.tokens.empty}
     others = [_weighted(text, weigh) for text in references]
     if weighted:
-        values[[*weighted]] = _measured(*matched([*weighted.values()], others), measure)
+        pairs = [[precision_recall(text, other) for other in others] for text in weighted.values()]
+        precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
+        values[[*weighted]] = _measured(precision, recall, measure)
     lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
     return values, {at: _reason(weighted[at], others) for at in lost}
+
+
+def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, float]:
+    """Precision and recall of an output by greedy matching; NaN for a text whose tokens all have weight 0.
+
+    Precision is the weighted mean over the tokens of the output of the largest cosine with a token of the reference;
+    recall is the same with the roles exchanged.
+    """
+    similarity = (output.units @ reference.units.T).astype(float)
+    with np.errstate(invalid="ignore"):
+        ours, theirs = (text.weights / text.weights.sum() for text in (output, reference))
+    return float(similarity.max(axis=1) @ ours), float(similarity.max(axis=0) @ theirs)
 
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
