@@ -145,7 +145,7 @@ class Prompt:
                 **material.variables(judge.references),
                 **texts,
             }
-            whole = self.template.render({**WORDS, **variables}).strip()
+            whole: str = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
             raise OptionError(f"{self._where}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
