@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
@@ -124,12 +124,13 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
     Source: Hampel 1974; the sum of squared influences is the variance by linearisation (Binder 1983).
     """
     at = counts + _SPREAD / counts.shape[-1]
-    moves = np.zeros(at.shape)
-    for k in range(at.shape[-1]):
-        step = np.zeros(at.shape)
-        step[..., k] = _STEP * at[..., k]
-        moves[..., k] = (statistic(at + step) - statistic(at - step)) / (2 * step[..., k])
-    return np.nan_to_num(moves)
+    sizes = np.moveaxis(_STEP * at, -1, 0)
+    moves = np.zeros(sizes.shape)
+    for some in chunks(len(sizes), at.size):
+        step = np.zeros((len(sizes[some]), *at.shape))
+        step[np.arange(len(step)), ..., np.arange(len(sizes))[some]] = sizes[some]
+        moves[some] = (statistic(at + step) - statistic(at - step)) / (2 * sizes[some])
+    return np.nan_to_num(np.moveaxis(moves, 0, -1))
 
 
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
