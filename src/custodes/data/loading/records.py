@@ -117,7 +117,7 @@ def _frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     """Objects as a frame of text."""
     keys = dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
     try:
-        cells = [_column(key, [record.get(key) for record in records]) for key in keys]
+        cells = {key: _column(key, [record.get(key) for record in records]) for key in keys}
         return with_column_names(pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records)), where=name)
     except UnicodeEncodeError:
         raise InputError(
