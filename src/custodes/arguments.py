@@ -83,7 +83,7 @@ def seed_or_generator(name: str, value: Any) -> Any:
         return value
     if isinstance(value, bool) or not (isinstance(value, Integral) and 0 <= int(value) <= LARGEST_SEED):
         raise OptionError(
-            f"{name}={shown(value)}: a seed is a whole number from 0 to {LARGEST_SEED}; or a generator of NumPy, or"
+            f"{name}={shown(value)}: must be a seed (a whole number from 0 to {LARGEST_SEED}), a NumPy generator or"
             " None"
         )
     return int(value)

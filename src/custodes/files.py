@@ -132,9 +132,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             raise OptionError(f"cannot write {place}: two outputs have this path; choose another name")
         seen.add(whole)
         if _identity(whole) in read:
-            raise OptionError(
-                f"cannot write {place}: it is also the input {read[_identity(whole)]}; choose another name"
-            )
+            raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")
         for folder in whole.parents if whole.exists() else ():
             if _identity(folder) in read:
                 raise OptionError(

@@ -46,8 +46,8 @@ FILE_WIDTH = 120
 Inputs = Annotated[
     str,
     Parameter(
-        help="Files, folders or databases to read and join; - for standard input; demo for the example study, "
-        "demo-texts for texts without ratings."
+        help="Files, folders or databases to read and join; - is standard input, demo is the example study, "
+        "demo-texts are texts without ratings."
     ),
 ]
 """The inputs of a verb."""

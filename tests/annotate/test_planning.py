@@ -153,7 +153,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         ('[stopping]\nboundary = "pocok"', "did you mean 'pocock'?"),
         ('[stopping]\nestimator = "mixtur"', "did you mean 'mixture'?"),
-        ("seed = -1", "a seed is a whole number from 0"),
+        ("seed = -1", "must be a seed (a whole number from 0"),
         ("x =", "not TOML"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
             annotators=AnnotatorPlan(batch=wrong)
         ): r"\[annotators\] batch: expected a whole number, got text in quotes",
         StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
-        StudyPlan(name="\ud800"): "no text that a file can hold",
+        StudyPlan(name="\ud800"): "characters that cannot be written to a file",
     }.items():
         with pytest.raises(OptionError, match=message):
             check_plan(plan)

@@ -292,7 +292,7 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         values = msgspec.to_builtins(plan)
         msgspec.json.encode(values)
     except UnicodeEncodeError as problem:
-        raise OptionError(f"plan: {shown(problem.object)} is no text that a file can hold") from None
+        raise OptionError(f"plan: {shown(problem.object)} has characters that cannot be written to a file") from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
     plan = plan_from(values)  # a struct created in Python may have other types
