@@ -123,7 +123,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ('[question]\naspects = ["a", "a"]', "one or more different names"),
         (
             '[question]\ntext = " "',
-            "study.toml: [question] text=' ' is not allowed; give the question, or leave it out for the default",
+            "study.toml: [question] text=' ' is not allowed; give the question, or leave out text for the default",
         ),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
@@ -142,7 +142,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         (
             "[annotators]\nqualification = 3",
-            "study.toml: [annotators] qualification=3 has no effect without passed; give the number",
+            "study.toml: [annotators] qualification=3 has no effect without passed; set passed to the number",
         ),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
         ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
