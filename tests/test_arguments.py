@@ -136,7 +136,9 @@ def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, made: Any) -> 
 
 
 def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
-    with pytest.raises(OptionError, match="resamples=1: too few for an interval; give at least 20, or 0 for none"):
+    with pytest.raises(
+        OptionError, match="resamples=1: too few resamples for an interval; give at least 20, or 0 for no intervals"
+    ):
         cu.agreement(tiny, resamples=1)
     assert cu.agreement(tiny, resamples=0).metrics["kendall_item_low"].is_null().all()
     assert cu.agreement(tiny, resamples=20).metrics["kendall_item_low"].is_not_null().any()
@@ -205,7 +207,10 @@ def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> No
 
 @pytest.mark.parametrize(
     ("progress", "told"),
-    [(lambda *_, **__: None, "returned None; it must return the iterable, wrapped"), (lambda: None, "is called with")],
+    [
+        (lambda *_, **__: None, "returned None, but it must return a wrapper of the iterable"),
+        (lambda: None, "must accept an iterable"),
+    ],
 )
 def test_a_progress_that_wraps_nothing(progress: Any, told: str, tiny: cu.Study) -> None:
     with pytest.raises(OptionError, match=told):
@@ -227,7 +232,7 @@ def test_one_value_is_not_several(value: Any, tiny: cu.Study) -> None:
             cu.check(tiny, **{name: value})
     with pytest.raises(OptionError, match="looks"):
         cu.Stopping(looks=value)
-    with pytest.raises(OptionError, match="systems=.*must be text, one or a list"):
+    with pytest.raises(OptionError, match="systems=.*must be a text or a list of texts"):
         cu.live.start(value, ["i"])
 
 
@@ -261,7 +266,9 @@ def test_questions_without_resamples_draw_none() -> None:
 def test_resamples_have_one_minimum(question: str, tiny: cu.Study) -> None:
     given = {**GIVEN.get(question, {})}
     for few in (1, FEWEST_RESAMPLES - 1):
-        with pytest.raises(OptionError, match=rf"^resamples={few}: too few for an interval; give at least 20, or 0"):
+        with pytest.raises(
+            OptionError, match=rf"^resamples={few}: too few resamples for an interval; give at least 20, or 0"
+        ):
             QUESTIONS[question](tiny, **given, resamples=few)
     QUESTIONS[question](tiny, **given, resamples=FEWEST_RESAMPLES)
 

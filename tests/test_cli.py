@@ -92,7 +92,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
             ("combine", "fit", "demo", "--target", "fluency", "--repeats", "900000000"),
             ("--repeats 900000000: needs about", "GB"),
         ),
-        (("agreement", "demo", "--seed", "1" * 21), ("--seed 1111", "a seed is a whole number from 0 to")),
+        (("agreement", "demo", "--seed", "1" * 21), ("--seed 1111", "must be a seed (a whole number from 0 to")),
         (
             ("combine", "fit", "demo", "--folds", "system", "--repeats", "5"),
             ("--repeats 5 has no effect", "--folds 'system'"),

@@ -118,7 +118,7 @@ def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], me
 def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
     refused(
         custodes("convert", "demo", "-o", "new.toml"),
-        "nothing to store in new.toml; give --column, --columns, --reader or --human",
+        "no option is given that new.toml could store; give --column, --columns, --reader or --human",
     )
     refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table has no effect")
     refused(

@@ -285,7 +285,7 @@ def test_an_output_in_a_folder_that_is_read_must_be_new(tmp_path: Path) -> None:
 
 
 def test_two_outputs_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="two outputs have this name"):
+    with pytest.raises(OptionError, match="two outputs have this path"):
         check_distinct_files([tmp_path / "a.json", tmp_path / "." / "a.json"], [])
     check_distinct_files([os.devnull, os.devnull], [os.devnull])
 
@@ -313,6 +313,6 @@ def test_tables_go_to_a_stream_as_csv_and_its_name_stays_away(tmp_path: Path) ->
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that keeps no files is /proc")
 def test_a_folder_that_takes_no_files_is_named() -> None:
-    refused = r"^cannot write /proc/x\.json: (the folder /proc is not w|no new file can be created in the folder /proc)"
+    refused = r"^cannot write /proc/x\.json: (the folder /proc is not w|cannot create a new file in the folder /proc)"
     with pytest.raises(OptionError, match=refused):
         write_atomically("/proc/x.json", "x")

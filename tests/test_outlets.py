@@ -268,7 +268,7 @@ def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None
     ],
 )
 def test_formulas_are_quoted_nowhere_else(custodes: Run, argv: tuple[str, ...]) -> None:
-    refused(custodes(*argv, "--quote-formulas"), "only csv and tsv", "--format csv")
+    refused(custodes(*argv, "--quote-formulas"), "only to csv and tsv", "--format csv")
     assert list(Path().iterdir()) == []
 
 

@@ -188,7 +188,7 @@ def test_assignments() -> None:
     assert sampling_of(["temperature=0", "max_tokens=64,stop=a,b"]) == expected
     assert sampling_of(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
     with pytest.raises(
-        OptionError, match="is not JSON; give a single value, and repeat the option for others"
+        OptionError, match="is not JSON; give one KEY=VALUE, and repeat the option for each"
     ):  # and not sent as text
         sampling_of(['stop=["a,seed=1'])
     assert Reading(column=["item=doc,system=model", "score=a,b"]).mapping == {

@@ -1,4 +1,4 @@
-"""Runtime validation of the arguments of public functions: type by the signature, and common limits."""
+"""Runtime validation of the arguments of public functions: their types, from the signatures, and common limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST = 10**9
 """Maximum integer that an option accepts."""
 
 FEWEST_RESAMPLES = 20
-"""Minimum number of resamples; with fewer, the relative error of the standard error is a sixth or more."""
+"""Minimum number of resamples. With fewer resamples the relative error of the standard error is 1/6 or more."""
 
 
 def between(name: str, value: float, low: float, high: float) -> float:
@@ -48,7 +48,10 @@ def enough_resamples(name: str, value: int) -> int:
     """Check the number of resamples: 0, or enough for an interval."""
     at_least(name, value, 0)
     if 0 < value < FEWEST_RESAMPLES:
-        raise OptionError(f"{name}={value}: too few for an interval; give at least {FEWEST_RESAMPLES}, or 0 for none")
+        raise OptionError(
+            f"{name}={value}: too few resamples for an interval; give at least "
+            f"{FEWEST_RESAMPLES}, or 0 for no intervals"
+        )
     return int(value)
 
 
@@ -80,7 +83,7 @@ def seed_or_generator(name: str, value: Any) -> Any:
         return value
     if isinstance(value, bool) or not (isinstance(value, Integral) and 0 <= int(value) <= LARGEST_SEED):
         raise OptionError(
-            f"{name}={shown(value)}: a seed is a whole number from 0 to {LARGEST_SEED}; or a generator of NumPy, or"
+            f"{name}={shown(value)}: must be a seed (a whole number from 0 to {LARGEST_SEED}), a NumPy generator or"
             " None"
         )
     return int(value)
@@ -90,7 +93,7 @@ def check_storable(what: str, labels: Iterable[str]) -> None:
     """Raise OptionError for text that no file can hold: unpaired surrogates."""
     for label in labels:
         if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise OptionError(f"{what}: {shown(label)} is no text that a file can hold")
+            raise OptionError(f"{what}: {shown(label)} has characters that cannot be written to a file")
 
 
 def several(value: Any) -> TypeGuard[Iterable[Any]]:
@@ -120,9 +123,11 @@ def value_list(
     given : str or iterable of str
         One entry or several.
     labels : collection of str, default ()
-        Labels of the data. A comma inside one of them, or inside its exclusion `!label`, does not separate values.
+        Labels of the data. A comma inside a label, or inside the exclusion `!label` of a label, does not separate
+        values.
     described : bool, default False
-        Whether a value may be `NAME: text`. An entry with a colon is then one value that may contain commas.
+        Whether a value may be `NAME: text`. An entry with a colon is then a single value, whose text may contain
+        commas.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def value_list(
     """
     entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
     if not several(entries) or not all(isinstance(entry, str) for entry in entries):
-        raise OptionError(f"{name}={shown(entries_or_text)}: must be text, one or a list")
+        raise OptionError(f"{name}={shown(entries_or_text)}: must be a text or a list of texts")
     return [value for entry in entries for value in _values(name, entry, labels, described=described)]
 
 
@@ -172,8 +177,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
 def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
     """Entries `KEY=VALUE` of a repeatable argument, given separately or as a comma list.
 
-    A comma separates two entries only if one of `keys` and `=` follow, or any name if there are no keys; other commas
-    belong to the value.
+    A comma separates two entries only if a key of `keys` (without `keys`: any name) and `=` follow the comma. All other
+    commas belong to the value.
 
     >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
     ['stop=a,b', 'seed=1', 'top_p=1']
@@ -193,7 +198,7 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "resamples": enough_resamples,
     "rng": seed_or_generator,
 }
-"""Checks of arguments of questions by name, in addition to their types."""
+"""Checks of the arguments of questions, by name of the argument, in addition to the checks of types."""
 
 
 @cache
@@ -205,7 +210,7 @@ def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: check all arguments of a function against the types of its signature."""
+    """Decorate a function so that all arguments are checked against the types of the signature."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -221,7 +226,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 SECRETS = ("key", "base_url")
-"""Arguments that may hold a key or password, whose values are not displayed in errors."""
+"""Arguments that may hold a key or a password. Errors do not show their values."""
 
 
 def _told(name: str, value: Any) -> str:
@@ -237,7 +242,8 @@ def members(kind: Any) -> tuple[Any, ...]:
 
 
 def argument(name: str, value: Any, kind: Any) -> Any:
-    """The value converted to its declared type; OptionError for another type or beyond the limits of its name.
+    """The value converted to its declared type; OptionError if the type differs or the value is outside the limits of
+    the argument.
 
     >>> argument("resamples", np.int64(200), int)
     200
@@ -250,7 +256,7 @@ def argument(name: str, value: Any, kind: Any) -> Any:
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """The value converted to the first type that it fits."""
+    """The value converted to the first type of the union that accepts the value."""
     words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in words:
@@ -322,7 +328,7 @@ def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _progress(value: Any) -> Any:
-    """The callable, wrapped so that errors of its use are reported in one line."""
+    """The callable, wrapped so that an error in a call is reported in one line."""
     if value is silent or not callable(value):
         return value if callable(value) else None
 
@@ -331,11 +337,11 @@ def _progress(value: Any) -> Any:
             wrapped = value(iterable, total=total, desc=desc)
         except TypeError as problem:
             raise OptionError(
-                f"progress={shown(value)}: {problem}; it is called with an iterable, total= and desc="
+                f"progress={shown(value)}: {problem}; the callable must accept an iterable, total= and desc="
             ) from problem
         if not isinstance(wrapped, Iterable):
             raise OptionError(
-                f"progress={shown(value)}: returned {shown(wrapped)}; it must return the iterable, wrapped"
+                f"progress={shown(value)}: returned {shown(wrapped)}, but it must return a wrapper of the iterable"
             )
         return wrapped
 
@@ -353,6 +359,6 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     Progress: ("a callable that wraps an iterable", _progress),
     Mapping[str, float]: ("numbers by name", _by_name(_number)),
     Mapping[str, str]: ("names by name", _by_name(_text)),
-    Mapping[str, Sequence[float]]: ("numbers by name, one or a list each", _by_name(_numbers)),
+    Mapping[str, Sequence[float]]: ("numbers by name: a number or a list of numbers for each name", _by_name(_numbers)),
 }
-"""Type to its description and its converter, which returns None for an invalid value."""
+"""By type: the description of the type, and a converter that returns None for an invalid value."""

@@ -1,4 +1,4 @@
-"""Cache of scores and replies in a SQLite file, keyed by a hash of everything that could change them."""
+"""Cache of scores and replies in a SQLite file. The key is a hash of everything that can change the value."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class KeptScore(NamedTuple):
 
 
 class Cache:
-    """A file of cached values, or memory for one run (`path` None).
+    """Cached values in a file, or in memory for one run if `path` is None.
 
-    Values are committed one by one, so a killed run loses only requests in progress. Several runs may use one file at
-    once. A missing file is created with the first value.
+    Each value is committed separately, so a killed run loses only the requests in progress. Several runs may use the
+    same file at the same time. A missing file is created when the first value is stored.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -67,7 +67,8 @@ class Cache:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the open file: all statements are written, or none; errors of SQLite become one line."""
+        """A transaction on the open file: either all statements are written or none. Errors of SQLite become one
+        line."""
         try:
             if self._connection is None:
                 self._connection = self._open()
@@ -75,7 +76,7 @@ class Cache:
                 yield base
         except sqlite3.Error as problem:
             raise InputError(
-                f"{shown(str(self.path))}: not a file of cached replies ({problem}); name another by --cache"
+                f"{shown(str(self.path))}: not a file of cached replies ({problem}); name another file by --cache"
             ) from None
 
     def _open(self) -> sqlite3.Connection:
@@ -107,16 +108,16 @@ class Cache:
         return None if mean is None else float(mean)
 
     def keep_scores(self, rows: Iterable[KeptScore]) -> None:
-        """Store all scores or none; existing scores are kept."""
+        """Store all these scores or none of them. Scores that are stored already are not replaced."""
         with self._transaction() as base:
             base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Stored replies by key. Requests, which are long, are in a separate table."""
+        """Stored replies by key. Requests are long, so they have a separate table."""
         return dict(self._rows("reply", keys))
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
-        """Store a reply and its request, both JSON; existing ones are kept."""
+        """Store a reply and the request of the reply, as JSON. Stored replies and requests are not replaced."""
         with self._transaction() as base:
             base.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
             base.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))

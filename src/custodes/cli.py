@@ -1,4 +1,4 @@
-"""The command line. Verbs are imported when called; the list of verbs imports none."""
+"""The command line. A verb is imported when it is called. The list of verbs imports no verb."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ VERB_GROUPS: Mapping[str, Sequence[str]] = {
     "Metrics: compute, combine, test": ("score", "combine", "gate"),
     "Data and installation": ("convert", "count", "doctor"),
 }
-"""Heading of each group of verbs to its verbs."""
+"""Groups of verbs: the heading of each group, and the verbs of the group."""
 
 VERBS: Mapping[str, str] = {
     **{name: line for name, line in QUESTIONS.items() if name != "validate"},
-    "combine": "A better metric from those of a study: fit, score, validate",
+    "combine": "A combined metric from the metrics of a study: fit, score, validate",
     "report": "Answers to all questions in one HTML file",
     "count": "Wins, ties and losses in tables larger than memory",
     "score": "Scores of texts by metrics",
@@ -81,7 +81,7 @@ def _listing(heading: str, verbs: Sequence[str]) -> str:
 
 
 def app() -> App:
-    """The app with all verbs, each with the path that it is imported from."""
+    """The app with all verbs, each with the path from which the verb is imported."""
     from cyclopts import App
 
     from custodes.command_line import HOW
@@ -99,7 +99,7 @@ def app() -> App:
 
 
 def _with_streams(argv: Sequence[str]) -> list[str]:
-    """Command-line arguments with `-` replaced by the path of the stream, since the parser would read it as an option:
+    """Command-line arguments with `-` replaced by the path of a stream, because the parser would read `-` as an option:
     standard output after `-o`, else standard input."""
     words = []
     for before, word in zip(["", *argv], argv, strict=False):

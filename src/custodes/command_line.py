@@ -72,7 +72,7 @@ def in_options(message: str, options: set[str]) -> str:
 
 
 def whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """Parse an integer of at least 0; the parser would round 1.5."""
+    """Parse an integer of at least 0. (The parser alone would round 1.5.)"""
     text = tokens[0].value
     if not is_whole(text):
         raise ValueError(f"{shown(text)} is not a whole number of at least 0")

@@ -1,4 +1,4 @@
-"""Standard output and standard error of the command line, and its exit status. Imports nothing large."""
+"""Standard output, standard error and exit status of the command line. This module imports nothing large."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def status_of(work: Callable[[], int | None]) -> int:
     inconclusive, 130 interrupted."""
     try:
         if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # Polars would abort the process
-            raise OptionError("POLARS_MAX_THREADS=0 is no number of threads; set it to 1 or more, or unset it")
+            raise OptionError(
+                "POLARS_MAX_THREADS=0 is not allowed; set the number of threads to 1 or more, or unset the variable"
+            )
         status = 0  # if the reader of a pipe stops before there is one
         with quiet_pipe():
             status = work() or 0
@@ -62,7 +64,8 @@ def status_of(work: Callable[[], int | None]) -> int:
     except UnicodeEncodeError as problem:
         letter = problem.object[problem.start : problem.end]
         message = (
-            f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; correct it"
+            f"{letter!r} in a name or an option is not valid text (a lone surrogate, or a byte that is not "
+            f"UTF-8); correct the name or option"
         )
     except OSError as problem:
         reason = "standard output is closed" if problem.errno == EBADF else problem.strerror

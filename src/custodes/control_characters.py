@@ -17,8 +17,8 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def escape_controls(text: str) -> str:
     r"""A text with its control characters escaped, so that it can be printed or drawn safely.
 
-    Escaped are control characters (including line breaks), changes of text direction, lone surrogates and
-    noncharacters. Letters of any script, joiners and emoji stay. The function is idempotent.
+    Control characters (including line breaks), changes of text direction, lone surrogates and noncharacters are
+    escaped. Letters of any script, joiners and emoji are unchanged. The function is idempotent.
 
     >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder

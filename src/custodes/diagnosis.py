@@ -44,8 +44,8 @@ EXTRAS: Mapping[str, Extra] = {
         "metrics of texts: BLEU, chrF, TER, ROUGE, edit distance", ("sacrebleu", "rouge_score_rs", "rapidfuzz")
     ),
     "encode": Extra("BERTScore and cosines of encoders, without PyTorch", ("onnxruntime", "tokenizers")),
-    "judge": Extra("LLM judges over HTTP, and their cost", ("httpx2", "genai_prices")),
-    "vendors": Extra("LLM judges of vendors with a protocol of their own", ("pydantic_ai",)),
+    "judge": Extra("LLM judges over HTTP, and the cost of their requests", ("httpx2", "genai_prices")),
+    "vendors": Extra("LLM judges of vendors whose protocol differs from OpenAI's", ("pydantic_ai",)),
     "annotate": Extra(
         "the site of annotation studies",
         (
@@ -66,21 +66,21 @@ class Doctor(Result):
     place: pl.DataFrame = table(
         "Environment.",
         label("what", "custodes, Python, the machine, numerical libraries"),
-        label("found", "version and place; the home folder is ~"),
+        label("found", "version and location; the home folder is written as ~"),
     )
     packages: pl.DataFrame = table(
         "One row per required package.",
         label("package", "name on the package index"),
         label("needed", "required versions"),
-        label("version", "the installed one; null: none"),
-        flag("fits", "whether it is installed in a required version"),
+        label("version", "installed version; null: not installed"),
+        flag("fits", "whether a version that custodes supports is installed"),
     )
     extras: pl.DataFrame = table(
         "One row per extra.",
         label("extra", "name of the extra"),
-        flag("present", "whether all its packages are installed in required versions"),
+        flag("present", "whether supported versions of all packages of the extra are installed"),
         labels("missing", "missing packages"),
-        label("gives", "what it adds"),
+        label("gives", "what the extra adds"),
         label("install", "the command that installs it"),
     )
     tests: pl.DataFrame = table(
@@ -93,7 +93,7 @@ class Doctor(Result):
 
     @property
     def status(self) -> int:
-        """0 if all requirements are installed and work, else 1."""
+        """0 if all requirements are installed and work, otherwise 1."""
         return 0 if self.packages["fits"].all() and self.tests["passed"].all() else 1
 
 
@@ -108,11 +108,12 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     Returns
     -------
     Doctor
-        Tables of packages, extras and tests; `status` is 1 if a package does not fit or a test failed.
+        Tables of packages, extras and tests; `status` is 1 if the version of a package is not supported or a test
+        failed.
 
     Notes
     -----
-    Nothing is written outside a temporary folder, no network is used, and the home folder is shown as ~.
+    The function writes only to a temporary folder and uses no network. The home folder is shown as ~.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def _place() -> list[dict[str, str]]:
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
-    """Requirements of all installations, or of an extra alone, with their installed versions."""
+    """Requirements of every installation, or only those of an extra, with the installed versions."""
     from packaging.requirements import Requirement
 
     rows = []
@@ -210,7 +211,7 @@ def _loaded(name: str) -> str:
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
-    """The row of a test; any exception is its result."""
+    """The table row of a test. If the test raises an exception, the exception is the result."""
     start = time.perf_counter()
     try:
         passed, text = True, test()
@@ -278,7 +279,7 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
 
 
 TESTS = {"numbers": _numbers, "threads": _threads, "picture": _picture, "files": _files}
-"""Name to test of the installation; a test gets the demo and a seed and returns a description of its result."""
+"""Tests of the installation by name. A test takes the demo and a seed, and returns a description of the result."""
 
 
 CHRF = 81.28715195785207
@@ -304,7 +305,7 @@ def _judged() -> str:
     verdicts = cu.judge(pl.DataFrame(SAT), cu.Judge(model="first"), client=first).verdicts["preference"].to_list()
     if verdicts != [1, -1]:
         raise ValueError(f"verdicts {verdicts}, not [1, -1]")
-    return "both orders asked and read"
+    return "both orders were queried and parsed"
 
 
 def _annotated() -> str:
@@ -329,4 +330,4 @@ def _annotated() -> str:
 
 
 WORKS: Mapping[str, Callable[[], str]] = {"score": _scored, "judge": _judged, "annotate": _annotated}
-"""Further tests of an extra, after its imports."""
+"""Tests of an extra that follow the import of the packages."""

@@ -63,7 +63,7 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
 
 
 def shown(value: object) -> str:
-    """A value for an error message, short and in one line.
+    """A value as a short text in one line, for an error message.
 
     >>> shown("a" * 200)[-6:]
     'aaa...'

@@ -22,8 +22,8 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
     Content in several parts is written part by part.
 
-    An existing file keeps its mode; for a link, its target is written. A device, a pipe or an open descriptor
-    (`/dev/stdout`) is written to and never replaced.
+    An existing file keeps its mode. If the path is a link, the target of the link is written. A device, a pipe or an
+    open descriptor (`/dev/stdout`) is written to and never replaced.
 
     >>> import tempfile
     >>> write_atomically(Path(tempfile.mkdtemp()) / "note.txt", "done").read_text()
@@ -42,7 +42,7 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
         else:
             _replace(os.path.realpath(place), data)
     except FileNotFoundError:  # the folder exists, but belongs to a file system without regular files
-        raise _unwritable(place, f"no new file can be created in the folder {place.parent}") from None
+        raise _unwritable(place, f"cannot create a new file in the folder {place.parent}") from None
     except OSError as problem:
         raise _unwritable(place, problem.strerror) from None
     return place
@@ -129,14 +129,15 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             continue
         whole = Path(os.path.realpath(place))
         if whole in seen:
-            raise OptionError(f"cannot write {place}: two outputs have this name; choose another name")
+            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name")
         seen.add(whole)
         if _identity(whole) in read:
             raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")
         for folder in whole.parents if whole.exists() else ():
             if _identity(folder) in read:
                 raise OptionError(
-                    f"cannot write {place}: it is in the input folder {read[_identity(folder)]} and may be a part of"
+                    f"cannot write {place}: the path is in the input folder {read[_identity(folder)]} and may "
+                    f"be a part of"
                     " the input; choose another place"
                 )
 
@@ -158,9 +159,9 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a path exists and is not a file:
+    """Whether a path exists and is not a regular file.
 
-    a device, a pipe, an open descriptor. The name of such a path implies no format.
+    Such paths are devices, pipes and open descriptors. Their suffix does not determine a format.
     """
     return _status(path) is not None and (_identity(path) is None or _descriptor(path) is not None)
 
@@ -179,7 +180,7 @@ def _descriptor(path: str | Path) -> int | None:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a path is a folder: its name ends in /, or the folder exists."""
+    """Whether a path is a folder: the path ends in /, or the folder exists."""
     return str(path).endswith("/") or os.path.isdir(path)
 
 
@@ -195,8 +196,8 @@ def folder(path: str | Path) -> Path:
 
 
 def lock(file: BinaryIO, *, wait: bool) -> None:
-    """Lock an open file for this process until it is closed; OSError if another process has it (with `wait`: after it
-    has released it)."""
+    """Lock an open file for this process until the file is closed. If another process holds the lock, raise OSError
+    (with `wait`: wait for the release)."""
     if sys.platform == "win32":
         import msvcrt
 

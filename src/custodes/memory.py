@@ -1,4 +1,4 @@
-"""Check memory requirements in advance, since the system would kill the process without a message."""
+"""Check of memory requirements in advance, because the system would kill the process without a message."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 from custodes.errors import OptionError
 
 _NUMBERS = 1000
-"""Memory of a resample beyond the weights of clusters: statistics of all raters, for several aspects at once. On the
-demo (seven metrics, three aspects) it is 3000 numbers in agreement and less elsewhere."""
+"""Memory of a resample, in numbers, in addition to the cluster weights. It holds the statistics of all raters for
+several aspects. On the demo (seven metrics, three aspects) agreement needs 3000 numbers, and other questions need
+fewer."""
 
 SHARE = 0.8
 """Proportion of the machine's memory that may be used."""

@@ -46,8 +46,8 @@ FILE_WIDTH = 120
 Inputs = Annotated[
     str,
     Parameter(
-        help="Files, folders or databases to read and join; - for standard input; demo for the example study, "
-        "demo-texts for texts without ratings."
+        help="Files, folders or databases to read and join; - is standard input, demo is the example study, "
+        "demo-texts are texts without ratings."
     ),
 ]
 """The inputs of a verb."""
@@ -104,11 +104,14 @@ class Reading:
     schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options; convert writes it.")] = None
     invalid: Annotated[
         Invalid | None,
-        Parameter(help="Unreadable verdicts: error (default), drop if at most 5 %, force: drop any number."),
+        Parameter(
+            help="Unreadable verdicts: error (default); drop: exclude them if at most 5 % are unreadable; "
+            "force: exclude any number."
+        ),
     ] = None
 
     def refuse(self, why: str) -> None:
-        """Raise if input options are given that would have no effect."""
+        """Raise an error for given input options that would have no effect."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
                 raise OptionError(f"--{option.name} {value} has no effect: {why}")
@@ -131,14 +134,15 @@ class Reading:
         return self.study(inputs)
 
     def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
-        """The part of the inputs selected on the command line or in the schema; everything without a selection."""
+        """The part of the inputs that the command line or the schema selects. Without a selection this is
+        everything."""
         study = self.study(inputs)
         chosen = {**study.selection, **selection}
         return study.select(**chosen, one_side=True) if chosen else study
 
     @property
     def files(self) -> list[Any]:
-        """Values of these options that are input files, including those named in a schema."""
+        """The input files among the values of these options, including the files named in a schema."""
         from_schema = {} if self.schema is None else Schema.load(self.schema).reading
         return [*vars(self).values(), *from_schema.values()]
 
@@ -156,17 +160,24 @@ class Reading:
             if not sign or not name:
                 raise OptionError(f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id")
             if role in mapping:
-                raise OptionError(f"--column {text!r}: {role} is {mapping[role]!r} already; a role is one column")
+                raise OptionError(
+                    f"--column {text!r}: the role {role} has the column {mapping[role]!r} "
+                    f"already; give one column for each role"
+                )
             mapping[role] = name
         if self.columns and "score" in mapping:
-            raise OptionError("--column score=… and --columns both name the columns of scores; give one of them")
+            raise OptionError(
+                "--column score=… and --columns both give the columns of scores; remove one of the two options"
+            )
         return mapping | ({"score": self.columns} if self.columns else {})
 
 
 def check_quoted(places: Iterable[str | Path]) -> None:
     """Raise `OptionError` for `--quote-formulas` without a text file that spreadsheets open."""
     if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
-        raise OptionError("--quote-formulas: only csv and tsv are quoted; ask for --format csv, or name a .csv")
+        raise OptionError(
+            "--quote-formulas applies only to csv and tsv; give --format csv, or an output file with the suffix .csv"
+        )
 
 
 @Parameter(name="*", group=OUTPUT_OPTIONS)
@@ -194,26 +205,28 @@ class Output:
 
     @property
     def place(self) -> str | None:
-        """The output file of the tables, or their folder; None: standard output."""
+        """The output file or folder of the tables; None means standard output."""
         return self.output
 
     @property
     def shape(self) -> Format:
-        """The format given by the file name, or else by the option."""
+        """The format: that of the file suffix, or without a file that of the option."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
-        """Files that will be written; `tables` are those of the result, each a file in a folder."""
+        """Files that will be written. In a folder each of the `tables` of the result is a file."""
         if self.place is None:
             return []
         return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
 
     def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Check, before any computation, that outputs are writable and are not among the files that are `read`."""
+        """Check before any computation that outputs are writable and that no output is one of the files to `read`."""
         files = self.files(tables)
         if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
-                raise OptionError(f"-o {self.place}: a folder takes one csv per table; name a file for {self.format}")
+                raise OptionError(
+                    f"-o {self.place}: a folder gets one csv per table; to write {self.format}, give a file"
+                )
         elif self.place is not None:
             suffix = Path(check_writable(self.place)).suffix.lower()
             if suffix not in SUFFIXES and not is_stream(self.place):
@@ -222,7 +235,10 @@ class Output:
                     f"{suggestion(suffix, SUFFIXES)}"
                 )
             if self.format not in (None, self.shape):
-                raise OptionError(f"-o {self.place}: the suffix and --format {self.format} differ; give one")
+                raise OptionError(
+                    f"-o {self.place}: the suffix of the file contradicts --format {self.format}; "
+                    f"change the suffix or leave out --format"
+                )
         check_distinct_files(files, read)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])
@@ -316,7 +332,10 @@ class ModelOutput(Output):
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
         """Files that will be written."""
         if not self.output.endswith(".json"):
-            raise OptionError(f"-o {self.output}: the model file is JSON; name it .json (tables go to standard output)")
+            raise OptionError(
+                f"-o {self.output}: the output is the model file, which is JSON; give a name that "
+                f"ends in .json (tables go to standard output)"
+            )
         if self.held_out is not None:
             check_suffix(self.held_out)
         return [check_writable(path) for path in (self.output, self.held_out) if path is not None]
@@ -340,7 +359,7 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
-    """Files that a command reads: its inputs, the tables next to them, and all files named by options.
+    """Files that a command reads: the inputs, the tables next to the inputs, and all files given by options.
 
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
@@ -366,7 +385,8 @@ def _words(value: Any) -> Iterator[str | Path]:
 
 @contextmanager
 def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
-    """Progress on standard error: a bar on a terminal; elsewhere nothing, or with `lines` a line per outermost part."""
+    """Progress on standard error: a bar on a terminal. Elsewhere there is no output, or with `lines` a line per
+    outermost part."""
     if quiet or not sys.stderr.isatty():
         yield silent if quiet or not lines else _in_lines(doing)
         return

@@ -1,6 +1,6 @@
-"""Plugins of other packages: entry points of a group, such as `custodes.readers`, each naming one object.
+"""Plugins of other packages. Each entry point of a group such as `custodes.readers` names one object.
 
-An invalid plugin gives a warning that names its package, and is ignored.
+An invalid plugin is ignored, and a warning names the package of the plugin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from custodes.errors import CustodesError, CustodesWarning, InputError
 
 
 class Plugin(NamedTuple):
-    """An object, and the name and version of its package; without these, the entry point."""
+    """An object, with the name and version of the package; if these are unknown, with the entry point."""
 
     value: Any
     package: str
@@ -34,10 +34,10 @@ def plugged(
         try:
             value = point.load()
             if not isinstance(value, kind):
-                raise InputError(f"it is no {kind.__name__} but of type {type(value).__name__}")
+                raise InputError(f"its type must be {kind.__name__}, and is {type(value).__name__}")
             check(value)
             if name(value) in taken or name(value) in plugins:
-                raise InputError(f"there is a {what} {name(value)!r} already, so it needs another name")
+                raise InputError(f"the name {name(value)!r} belongs to another {what} already; give it another name")
         except Exception as error:  # importing a module may raise anything
             _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:

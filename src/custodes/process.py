@@ -1,4 +1,4 @@
-"""Setup of the process: closed standard streams, and signals that leave no half-written files."""
+"""Setup of the process: replacement of closed standard streams, and signal handlers that remove incomplete files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNFINISHED: set[str] = set()
 """Temporary files and folders being written, to be renamed when complete."""
 
 CHILDREN: set[int] = set()
-"""Process groups started for this process, to be ended with it."""
+"""Process groups that this process started and ends at its exit."""
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
@@ -25,14 +25,15 @@ ARENA_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = -8, -3, -1
 """Numbers of the parameters in `malloc.h` (M_ARENA_MAX, ...)."""
 
 KEPT_BYTES = 2**25
-"""Freed memory at the end of the heap that is kept for the next arrays, and size from which an array has its own."""
+"""Bytes of freed memory at the end of the heap that the process keeps, and bytes from which an array gets separate
+memory."""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """Escape sequence that shows the cursor, which a progress bar hides."""
 
 
 class Stoppable:
-    """Context for work that may be interrupted; `follows` describes the effect of running the same command again."""
+    """Context for work that may be interrupted. `follows` says what happens if the same command runs again."""
 
     def __init__(self, follows: str) -> None:
         self.follows = follows
@@ -53,7 +54,8 @@ def stopped(number: int) -> str:
 
 
 def open_streams() -> None:
-    """Open the null device for standard streams that the caller closed; otherwise a file could get their descriptor."""
+    """Open the null device for each standard stream that the caller closed. Otherwise a file could get the
+    descriptor."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -64,8 +66,7 @@ def open_streams() -> None:
 
 
 def watch() -> None:
-    """Exit immediately on Ctrl-C and similar signals, whatever is running; signals ignored by the parent stay
-    ignored."""
+    """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores are ignored here too."""
     for name in SAID:
         number = getattr(signal, name, None)  # not all systems have all signals
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -76,9 +77,9 @@ def one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
     The GNU C library gives each thread its own heap and returns little of it; elsewhere nothing changes. Measured on
-    SummEval's report: 526 MB instead of 638, in the same time. It also returns freed arrays of some hundred kilobytes
-    at once, and the next array of this size waits for the system: ridge regression on SummEval takes a third less time
-    if they are kept.
+    SummEval's report: 526 MB instead of 638, in the same time. The library also returns freed arrays of some hundred
+    kilobytes at once, so the next array of this size waits for the system. Ridge regression on SummEval takes a third
+    less time if this memory is kept.
     """
     _allocator("mallopt", ARENA_MAX, 1)
     _allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)

@@ -34,7 +34,7 @@ DryRun = Annotated[
 ]
 
 STOPPING = "stopping"
-"""The argument whose fields are options; only questions with this argument import its module."""
+"""The argument whose fields are options. Only questions with this argument import the module of the argument."""
 SHARED_GROUPS = {
     **dict.fromkeys([*Setting.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
     **dict.fromkeys(Selection.__annotations__, SELECTION),
@@ -42,7 +42,7 @@ SHARED_GROUPS = {
 """Groups of options shared by several questions."""
 
 SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
-"""Fields of a stopping rule; several values give several rules."""
+"""Fields of a stopping rule. Several values of a field give several rules."""
 
 
 def __getattr__(name: str) -> Callable[..., int]:
@@ -92,7 +92,7 @@ def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
 def with_options(
     command: Callable[..., Any], *functions: Callable[..., Any], group: Group | None = None
 ) -> Callable[..., Any]:
-    """A command with the arguments of functions as its options, except arguments that the command declares itself.
+    """A command whose options are the arguments of functions, except arguments that the command declares itself.
 
     Options that only this verb has are in the `group`.
     """
@@ -101,8 +101,8 @@ def with_options(
 
 
 def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """A command with more parameters after its first; a default that is a group of options is an instance of its
-    type."""
+    """A command with more parameters after the first. If a parameter is a group of options, the default is an instance
+    of the group."""
     hints = get_type_hints(command, include_extras=True)
     first, *others = (
         p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
@@ -149,7 +149,7 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:
-    """Type of an option on the command line: text to be parsed later, unless it is one simple type."""
+    """Type of an option on the command line: the declared type if it is simple, otherwise text that is parsed later."""
     kinds = [member for member in members(option.kind) if member is not type(None)]
     if len(kinds) == 1 and (kinds[0] in (bool, int, float, str) or get_origin(kinds[0]) is Literal):
         return kinds[0]
@@ -229,7 +229,9 @@ def channel_table(text: str) -> list[list[float]] | str:
         lines = small_file(Path(text), "a channel").decode("utf-8").splitlines()
         return [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
     except OSError:
-        raise InputError(f"--channel {text}: no such file; give a .csv of 3x3 numbers, or the word ideal") from None
+        raise InputError(
+            f"--channel {text}: there is no such file; give a .csv with 3 lines of 3 numbers, or the word ideal"
+        ) from None
     except ValueError:
         raise InputError(
             f"{text}: give three lines (human win, tie, loss) of three numbers "

@@ -1,7 +1,7 @@
-"""All questions, in the order of the documentation, with their descriptions in the list of commands.
+"""All questions in the order of the documentation, with the descriptions that the list of commands shows.
 
-The name is that of the Python function, the command, the report section and the page of the documentation. The class of
-its result has the same name, capitalized.
+The Python function, the command, the report section and the page of the documentation of a question have the same
+name. The class of the result has this name too, capitalized.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ QUESTIONS: Mapping[str, str] = {
     "labelling": "How many human labels a pass rate needs, and which outputs to label next",
     "route": "Which labels of a judge to accept, and which outputs annotators should label instead",
     "plan": "Cost and error rates of a protocol, before annotating",
-    "complementarity": "How differently metrics and annotators rank",
+    "complementarity": "How differently metrics and annotators rank systems",
     "ceiling": "How much of human judgement all metrics predict",
-    "combine": "A better metric from those of the study",
+    "combine": "A combined metric from the metrics of the study",
     "validate": "A combined metric on another data set",
-    "gate": "Whether a metric satisfies requirements, as exit status",
+    "gate": "Whether a metric satisfies requirements; the exit status tells",
 }

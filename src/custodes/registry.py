@@ -1,4 +1,5 @@
-"""Registries: the objects of a type that a module imports; to add one, add a file and a line that imports it."""
+"""Registries: the objects of a type that a module imports. To add an object, add a file and a line that imports the
+object."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 def prepare_decoder(struct: type[T]) -> type[T]:
-    """A struct whose field types are resolved now: first use in several threads at once would crash the process."""
+    """A struct whose field types are resolved now, because a first use in several threads at once would crash the
+    process."""
     msgspec.json.Decoder(struct)
     return struct
 
@@ -55,7 +56,7 @@ def is_lossless(content: bytes, value: Any) -> bool:
 
 
 def _printed(problem: Exception) -> str:
-    """Description of an error, with control characters escaped, since it may quote the file."""
+    """Description of an error. Control characters are escaped, because the description may quote the file."""
     return "".join(filter(str.isprintable, str(problem)))[:_REASON]
 
 
@@ -63,7 +64,8 @@ _REASON = 200  # characters
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object from its pairs; ValueError for a duplicate key, of which a parser would keep the last.
+    """A JSON object from pairs of key and value. A duplicate key raises ValueError (a parser would keep the last
+    value).
 
     >>> reject_duplicate_keys([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}

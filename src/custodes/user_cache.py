@@ -14,14 +14,14 @@ from custodes.errors import OptionError
 from custodes.files import write_atomically
 
 ALONE = 0o700
-"""Mode of a folder that other users cannot read or write: its content is inserted into pages."""
+"""Mode of a folder that other users cannot read or write. The files of the folder are inserted into pages."""
 
 
 def cached_text(name: str, make: Callable[[], str]) -> str:
     """The text stored under a name (which includes a version), or computed by `make` and then stored.
 
-    If it cannot be stored, it is computed every time. Damaged files, and folders that other users can open, are not
-    used.
+    If the text cannot be stored, it is computed every time. Damaged files are not used, and neither are folders that
+    other users can open.
 
     >>> cached_text("doctest-2", lambda: "result")
     'result'

@@ -205,7 +205,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Pa
         export(path, folder)
     assert pl.read_csv(folder / "answers.csv").height == 7
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(OptionError, match="contains other files than an export; name a new folder"):
+    with pytest.raises(OptionError, match="contains files that do not belong to an export; give a new folder"):
         export(path, folder)
     assert (folder / "mine.txt").read_text() == "mine"
     assert sorted(own.name for own in tmp_path.iterdir() if own.name.startswith(".")) == []

@@ -56,8 +56,8 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"item": "i99"}, "gold, row 1: the study has no item 'i99' (did you mean 'i9'?)"),
         ({"system_b": "X"}, "gold, row 1: the study has no system 'X'"),
         ({"system_b": "A"}, "system_a and system_b are both 'A'; give two different systems"),
-        ({"text_b": "x"}, "an item of the study and texts in one row; give one of them"),
-        ({"item": "", "text_a": "x"}, "systems and texts in one row; give an item with its systems, or texts"),
+        ({"text_b": "x"}, "the row has an item of the study and also texts; give only one of the two"),
+        ({"item": "", "text_a": "x"}, "the row has systems and also texts; give an item with two systems, or texts"),
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],
 )

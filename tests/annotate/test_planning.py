@@ -123,7 +123,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ('[question]\naspects = ["a", "a"]', "one or more different names"),
         (
             '[question]\ntext = " "',
-            "study.toml: [question] text=' ' is not allowed; give the question, or leave it out for the default",
+            "study.toml: [question] text=' ' is not allowed; give the question, or leave out text for the default",
         ),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
@@ -142,7 +142,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         (
             "[annotators]\nqualification = 3",
-            "study.toml: [annotators] qualification=3 has no effect without passed; give the number",
+            "study.toml: [annotators] qualification=3 has no effect without passed; set passed to the number",
         ),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
         ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
@@ -153,7 +153,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         ('[stopping]\nboundary = "pocok"', "did you mean 'pocock'?"),
         ('[stopping]\nestimator = "mixtur"', "did you mean 'mixture'?"),
-        ("seed = -1", "a seed is a whole number from 0"),
+        ("seed = -1", "must be a seed (a whole number from 0"),
         ("x =", "not TOML"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
             annotators=AnnotatorPlan(batch=wrong)
         ): r"\[annotators\] batch: expected a whole number, got text in quotes",
         StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
-        StudyPlan(name="\ud800"): "no text that a file can hold",
+        StudyPlan(name="\ud800"): "characters that cannot be written to a file",
     }.items():
         with pytest.raises(OptionError, match=message):
             check_plan(plan)

@@ -158,8 +158,8 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
         (
             {"host": "0.0.0.0"},
             (
-                r"--host '0\.0\.0\.0' opens the server to the network, and links, which are keys, are "
-                "sent unencrypted; use a proxy with https"
+                r"--host '0\.0\.0\.0' opens the server to the network; links are keys and would be sent "
+                "unencrypted; use a proxy with https"
             ),
         ),
         ({"public_url": "http://ask.example.org"}, "links are keys"),

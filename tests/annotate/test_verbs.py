@@ -102,7 +102,10 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("reconcile study.db codes.csv", "no column of annotators"),
         ("rehearse study.db --margins x", "a comma list of numbers"),
         ("backup study.db -o study.db", "it is the input"),
-        ("export study.db -o .", "custodes: cannot write .: it contains other files than an export; name a new folder"),
+        (
+            "export study.db -o .",
+            "custodes: cannot write .: the folder contains files that do not belong to an export; give a new folder",
+        ),
         ("serve bad.db", "not a study"),
     ],
     ids=lambda value: value.replace(" ", "_").replace("/", "") if " " in value else None,

@@ -159,8 +159,8 @@ def test_verdicts_on_two_outputs_an_item() -> None:
     assert abs(weights["c"]) < weights["b"]
     assert made.favoritism.is_empty()
     assert (
-        "human ratings are verdicts; use favoritism of the held-out ratings joined with them"
-        in rules(made)["no-favoritism"]
+        "human ratings are verdicts, so favoritism is not computed here; join the held-out ratings with the "
+        "verdicts and use favoritism" in rules(made)["no-favoritism"]
     )
     assert made.model.objective == "accuracy"
 
@@ -327,13 +327,16 @@ def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.Mo
     [
         ({"method": []}, "method is empty; allowed"),
         ({"objective": "accuracy", "folds": "system"}, "objective='accuracy' compares systems of an item"),
-        ({"folds": "dataset"}, "folds='dataset': items without a dataset"),
+        ({"folds": "dataset"}, "folds='dataset': some items have no dataset"),
         ({"repeats": 0}, "repeats=0: must be a whole number of at least 1"),
         ({"top": 0}, "top=0"),
         ({"target": "style"}, "target='style': the human ratings have no aspects; leave the target out"),
         ({"metrics": "!*"}, r"metrics=\['!\*'\] excludes every metric; metrics: a, b, noise"),
         ({"systems": "A"}, r"only 1 system with scores \(A\); give at least two"),
-        ({"aspect": "x"}, "aspect: leave it out, as target names the aspect; give target='ASPECT' or 'mean:A,B'"),
+        (
+            {"aspect": "x"},
+            "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'",
+        ),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
@@ -367,8 +370,8 @@ def test_notes_tell_of_the_first_method_and_of_directions() -> None:
     told = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
     made = asked(told, method=("ridge", "best"))
     assert (
-        "the saved model is that of the first method, ridge; selecting the best of the table would be optimistic"
-        in rules(made)["first-method"]
+        "the saved model is that of the first method, ridge; the score of a method that is selected for its "
+        "score is optimistic" in rules(made)["first-method"]
     )
     assert "BLEU" in rules(made)["direction"]
     assert "first-method" not in rules(asked(planted()))

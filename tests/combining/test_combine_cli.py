@@ -90,10 +90,10 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
         (("--repeats", "1.5"), ("--repeats", "whole number")),
         (
             ("--aspect", "style"),
-            ("aspect: leave it out, as target names the aspect; give --target 'ASPECT' or 'mean:A,B'",),
+            ("aspect is not allowed, because target names the aspect; give --target 'ASPECT' or --target 'mean:A,B'",),
         ),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
-        (("-o", "."), ("name it .json",)),
+        (("-o", "."), ("ends in .json",)),
         (("--held-out", "held.xml"), ("held.xml", "suffix")),
     ],
 )

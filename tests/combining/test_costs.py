@@ -68,8 +68,11 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({"a": 1, "b": 2}, "costs: no cost of noise; give a cost for each metric, or exclude it with metrics="),
-        ({"x": 1, "y": 2}, r"costs: none of its metrics is in the data \(x, y\); metrics: a, b, noise"),
+        (
+            {"a": 1, "b": 2},
+            "costs: there is no cost of noise; give a cost for each metric, or exclude these metrics with metrics=",
+        ),
+        ({"x": 1, "y": 2}, r"costs: no metric of the table is in the data \(x, y\); metrics: a, b, noise"),
         ({"a": 1, "b": 0, "noise": 3}, "costs: the cost of b is not positive"),
         ({"a": 1, "b": float("nan"), "noise": 3}, "no cost of b"),
         ({"a": 1, "b": "cheap", "noise": 3}, "costs: give a number for each metric.*cheap"),
@@ -106,10 +109,10 @@ def test_costs_in_unlike_units_are_not_added() -> None:
         return price.tolist(), [f"{note.rule}: {note.message}" for note in notes]
 
     assert priced(["usd"] * 3) == ([3, 1.5, 0.25], [])
-    said = "costs-not-used: costs of the raters file not used, as their units differ "
-    way = "; give all in one unit by costs= (--costs FILE)"
+    said = "costs-not-used: the costs of the raters file are not used, because their units differ "
+    way = "; give all costs in one unit with costs= (--costs FILE)"
     assert priced(["cpu-s", "usd", "cpu-s"]) == ([1, 1, 1], [f"{said}(cpu-s: a, noise; usd: b){way}"])
-    assert priced(["usd", None, None]) == ([1, 1, 1], [f"{said}(usd: a; no unit said: b, noise){way}"])
+    assert priced(["usd", None, None]) == ([1, 1, 1], [f"{said}(usd: a; no unit: b, noise){way}"])
     given = {"a": 1, "b": 2, "noise": 3}
     mixed = made(planted(), raters=RATERS.with_columns(cost_unit=pl.Series(["usd", "cpu-s", None])))
     assert costs_of(mixed, given)[1] == []

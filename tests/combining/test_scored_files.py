@@ -72,7 +72,7 @@ def test_seconds_of_score_and_dollars_of_judge_are_not_added(tmp_path: Path, rat
     made = cu.combine(cu.read(*paths), **options)
     assert set(made.path["cost"]) == {1}
     told = {note.rule: note.message for note in made.notes}
-    assert "(cpu-s: chrf; usd: ter); give all in one unit by costs= (--costs FILE)" in told["costs-not-used"]
+    assert "(cpu-s: chrf; usd: ter); give all costs in one unit with costs= (--costs FILE)" in told["costs-not-used"]
     priced = cu.combine(cu.read(*paths), costs={"chrf": 1, "ter": 3}, **options)
     assert dict(priced.path.select("metric", "cost").rows()) == {"chrf": 1, "ter": 3}
     assert "costs-not-used" not in {note.rule for note in priced.notes}
@@ -89,6 +89,7 @@ def test_scores_of_whole_systems_are_no_items(tmp_path: Path, raters: pl.DataFra
     assert both.path.equals(alone.path)
     told = {note.rule: note.message for note in both.notes}
     assert told["no-scores-of-outputs"].endswith(
-        "excluded, because only scores of single outputs can be combined: bleu (whole-system scores only)"
+        "metrics without scores of single outputs are excluded, because they cannot be combined: bleu "
+        "(whole-system scores only)"
     )
     assert "no-scores-of-outputs" not in {note.rule for note in alone.notes}

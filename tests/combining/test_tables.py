@@ -99,9 +99,11 @@ def test_no_favoritism_without_two_ratings_of_an_item() -> None:
     scores["ann", ""][~mask] = np.nan
     made = asked(scores)
     assert made.favoritism.is_empty()
-    assert "no item has human ratings of two outputs: no favoritism" in rules(made)["no-favoritism"]
+    assert "no item has human ratings of two outputs, so favoritism is not computed" in rules(made)["no-favoritism"]
     assert np.isfinite(made.comparison["kendall"].item())
-    with pytest.raises(OptionError, match="objective='accuracy' compares outputs of an item.*one of each; choose"):
+    with pytest.raises(
+        OptionError, match="objective='accuracy' compares outputs of an item.*one output of each item; choose"
+    ):
         asked(scores, objective="accuracy")
 
 

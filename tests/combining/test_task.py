@@ -265,7 +265,7 @@ def test_clusters_across_folds_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "folds.csv"
     items.select("item", fold="dataset").write_csv(file)
     for by in ("dataset", str(file)):
-        with pytest.raises(OptionError, match="items of one cluster are in different folds, which leaks"):
+        with pytest.raises(OptionError, match="items of one cluster are in different folds, so training data leak"):
             folds_of(of, by)
 
 
@@ -278,7 +278,7 @@ def test_unknown_folds_are_refused(by: str) -> None:
 def test_folds_by_what_items_do_not_have_are_refused() -> None:
     for by in ("dataset", "group"):
         with pytest.raises(
-            OptionError, match=f"folds='{by}': items without a {by}; give every one a {by} in the items"
+            OptionError, match=f"folds='{by}': some items have no {by}; give every item a {by} in the items"
         ):
             folds_of(made(planted()), by)
     with pytest.raises(OptionError, match=r"folds='group': only 1 fold \(news\)"):

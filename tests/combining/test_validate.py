@@ -112,10 +112,10 @@ def test_raters_are_renamed_either_way(model: Path) -> None:
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
-        ("A-score", "rename 'A-score': write OLD=NEW"),
+        ("A-score", "rename 'A-score': give OLD=NEW"),
         ({"A-scor": "a"}, "no rater 'A-scor' in small; raters: .*did you mean 'A-score'"),
         ({"A-score": "b"}, "rename A-score='b': small already has a rater 'b'; rename or exclude one"),
-        ({"A-score": "x", "b": "x"}, "two raters get the same name"),
+        ({"A-score": "x", "b": "x"}, "two raters would get the same name"),
     ],
 )
 def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, message: str) -> None:
@@ -136,7 +136,7 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
     fitted = combine(study, metrics="!c", method="ridge", repeats=1, resamples=0).model
     told = {**fitted.validation, "single": {"metric": "c", "aspect": "", "higher_is_better": True}}
     for validation, words in (
-        (told, "'c', the best single metric of the fit, is not in these data; see rename"),
+        (told, "'c', the best single metric of the fit, is not in these data; if it has another name here, use rename"),
         ({}, "the model file does not name the best single metric of the fit; fit it again"),
     ):
         import msgspec
@@ -163,7 +163,7 @@ def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> Non
     made = asked(model, scores)
     assert made.comparison["n"].to_list() == [135] * 3
     assert rules(made)["not-in-common"].startswith(
-        "15 outputs with human ratings excluded: not all compared metrics rated them"
+        "15 outputs with human ratings are excluded, because some of the compared metrics have no score of them"
     )
 
 

@@ -215,7 +215,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     ("words", "message"),
     [
         ("no.parquet", "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
-        ("s.csv -o a.json", "the name of a counts file must end in .counts.json"),
+        ("s.csv -o a.json", "the name of a file of counts must end in .counts.json"),
         ("", "no input: give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
@@ -265,4 +265,4 @@ def test_mistakes_on_the_command_line_are_named(
     assert message in capsys.readouterr().err.replace("\n", " ")
     assert not list(tmp_path.glob("*.counts.json"))
     assert cli.run(["count", "s.csv"]) == 2
-    assert "count: no output; give the file of the counts, as in -o NAME" in capsys.readouterr().err
+    assert "count: no output file is given; give one, as in -o NAME" in capsys.readouterr().err

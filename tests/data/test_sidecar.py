@@ -268,12 +268,14 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
 
 def test_what_a_stream_cannot_carry_is_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert scored("wer@first", "/dev/stdout") == 0
-    told = "lower is better: wer@first; a stream carries no raters table; give --raters where it is read"
+    told = (
+        "lower is better: wer@first; a stream has no raters table; give --raters to the command that reads the stream"
+    )
     assert told in capfd.readouterr().err
     write_table(SCORES, "s.csv")
     write_table(TER, "s.raters.csv")
     assert cli.run(["convert", "s.csv", "-o", "/dev/stdout"]) == 0
-    assert "lower is better: ter; a stream carries no raters table" in capfd.readouterr().err
+    assert "lower is better: ter; a stream has no raters table" in capfd.readouterr().err
 
 
 def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

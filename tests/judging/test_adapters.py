@@ -103,11 +103,11 @@ def test_what_nothing_tells_from_another(client: Any) -> None:
         (
             "reply = 3",
             "own_judge:reply",
-            "client=3: not callable; a client takes the body of a request and returns the reply",
+            "client=3: must be a callable that takes the body of a request and returns the reply",
         ),
         ("1 / 0", "own_judge:reply", "ZeroDivisionError: division by zero"),
         ("def oops(:", "own_judge:reply", "SyntaxError"),
-        ("raise SystemExit(3)", "own_judge:reply", "it ends the process"),
+        ("raise SystemExit(3)", "own_judge:reply", "the module ends the process"),
     ],
 )
 def test_no_such_function(module: Callable[[str], None], code: str, spec: str, said: str) -> None:

@@ -110,8 +110,8 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "replies.jsonl: no reply in the file; give the output of a batch, JSON Lines"),
-        ("\n\n", "replies.jsonl: no reply in the file; give the output of a batch, JSON Lines"),
+        ("", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        ("\n\n", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
             "item,system\n1,2\n",
             "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}",
@@ -123,13 +123,13 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
             "replies.jsonl: row 2: not a reply of a batch; a line must be {custom_id, response, error}",
         ),
         (line(0)[:-9], "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),
-        ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: a request, not a reply; give"),
-        ('{"custom_id": "a"}\n', "replies.jsonl: row 1: no response in it"),
+        ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: a request; give"),
+        ('{"custom_id": "a"}\n', "replies.jsonl: row 1: the line has no response"),
         (
             line("a") + "\n" + line("b"),
             (
-                "replies.jsonl: none of its 2 replies belongs to these requests; give the same texts, "
-                "model and options as for writing the requests"
+                "replies.jsonl: none of the 2 replies in this file belongs to these requests; give the texts, "
+                "model and options with which the requests were written"
             ),
         ),
         ("\x00\x01", "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),

@@ -41,7 +41,7 @@ def test_an_address_without_credentials(base_url: str, place: str) -> None:
     with pytest.raises(
         OptionError,
         match=(
-            "base_url=' http://localhost:8000/v1 ': not the address of a server; give one like "
+            "base_url=' http://localhost:8000/v1 ': this is not the address of a server; give one such as "
             r"http://127\.0\.0\.1:8000/v1"
         ),
     ):
@@ -90,12 +90,20 @@ def test_credentials_are_sent_and_are_not_in_the_key_of_an_answer(server: Server
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "a\nb", "kéy", "x\x00"])
 def test_a_key_that_no_header_can_hold(key: str) -> None:
-    with pytest.raises(OptionError, match=r"^the API key is empty, or contains characters that no key has \(it is not"):
+    with pytest.raises(
+        OptionError,
+        match=r"^the API key is empty or contains characters that are not allowed "
+        r"in a key \(",
+    ):
         http_client("https://host/v1", key=key, timeout=1)
 
 
 def test_a_key_beside_credentials() -> None:
-    with pytest.raises(OptionError, match=r"^https://host: give a key, or credentials in the address, not both$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^https://host: the address contains credentials, and a key is given "
+        r"too; remove one of the two$",
+    ):
         http_client("https://me:hunter2@host", key="k", timeout=1)
 
 

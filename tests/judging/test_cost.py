@@ -83,7 +83,7 @@ def test_tokens_that_a_server_did_not_count_are_guessed_and_told(counts: Any) ->
     replies = iter([reply | {"choices": completion(verdict)["choices"]}, completion(verdict)])
     made = judge(texts, Judge(model="m"), client=lambda body: next(replies), concurrency=1)
     assert [note.message for note in made.notes if note.rule == "tokens-guessed"] == [
-        "1 replies report no tokens: estimated from their characters"
+        "1 replies report no token counts, so the tokens are estimated from the numbers of characters"
     ]
     assert made.usage["tokens_out"].item() == 4 + 2
 

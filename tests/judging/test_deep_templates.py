@@ -39,7 +39,7 @@ def test_what_is_nested_too_deeply_is_one_line(text: str, tmp_path: Path, monkey
     with pytest.raises(CustodesError) as error:
         filled(text, tmp_path)
     assert str(error.value).startswith("prompt own.jinja: ")
-    assert "nested too deeply, or do not terminate; correct the template" in str(error.value)
+    assert "nested too deeply or do not terminate; correct the template" in str(error.value)
     assert len(str(error.value)) < 250
 
 

@@ -87,7 +87,7 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     assert not server.seen
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
     lines = made.out.splitlines()
-    assert lines[0] == "24 queries, 24 requests, 24 of which have no reply yet"
+    assert lines[0] == "24 queries and 24 requests; 24 requests have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
     assert lines[3] == "about $0.0064 expected, at most $0.0090; as a batch about half (price: given)"
 
@@ -101,11 +101,11 @@ def test_what_asks_nothing_needs_no_client(
     made = custodes(*asked(server, *more))
     assert made.status == 0, made.err
     if more == ("--dry-run",):
-        assert "no price of m is known; give --price IN,OUT, or" in made.out
+        assert "the price of m is unknown; give --price IN,OUT, or" in made.out
         assert "pip install 'custodes[judge]'" in made.out
     refused = custodes(*asked(server, *more, "--max-cost", "1"))
     assert refused.status == 2
-    assert "--max-cost 1: no price of 'm' is known; give --price IN,OUT, or" in refused.err
+    assert "--max-cost 1: the price of 'm' is unknown; give --price IN,OUT, or" in refused.err
     assert "pip install 'custodes[judge]'" in refused.err
 
 
@@ -122,7 +122,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     read = custodes(*asked(server, "--replies", "replies.jsonl"))
     assert read.status == 1  # one is to be asked once more
     assert (
-        "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command to "
+        "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command again to "
         "send only these\ncustodes: note: 24 replies report no"
     ) in read.err
     assert custodes(*asked(server, "--write-requests", "more.jsonl")).status == 0
@@ -141,8 +141,8 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (
             ("--scale", "1-5:0.3", "--mode", "pointwise"),
             (
-                "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, "
-                "as 1-5:0.5, with at most 101 points"
+                "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, "
+                "such as 1-5:0.5, with at most 101 points"
             ),
         ),
         (
@@ -152,7 +152,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
                 "in --sampling temperature=0"
             ),
         ),
-        (("--max-cost", "1"), "no price of 'm' is known"),
+        (("--max-cost", "1"), "the price of 'm' is unknown"),
         (("--price", "1"), "give two numbers"),
         (
             ("--examples", "texts.jsonl:2"),
@@ -161,7 +161,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
                 "human='PATTERN' (or give a column or raters file with 'kind')."
             ),
         ),
-        (("--dry-run", "--replies", "texts.jsonl"), "give one of them"),
+        (("--dry-run", "--replies", "texts.jsonl"), "give one of these options"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),
         (("--mode", "pointwise", "--orders", "both"), "--orders both has no effect: the judge is pointwise"),
@@ -280,7 +280,7 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     ran.send_signal(signal.SIGINT)
     out, err = ran.communicate()
     assert (ran.returncode, out) == (130, "")
-    assert err == "custodes: interrupted: answers are kept in verdicts.cache.db; the same command resumes\n"
+    assert err == "custodes: interrupted: answers are stored in verdicts.cache.db; the same command continues\n"
     assert not Path("verdicts.csv").exists()
     sent = len(server.seen)
     server.answer = lengths

@@ -49,7 +49,7 @@ def test_all_pairs_in_both_orders_and_repeats() -> None:
 
 def test_pairs_with_one_system() -> None:
     assert set(pairs(plan(pairs="vs:X"))) == {("W", "X"), ("X", "Y"), ("X", "Z")}
-    with pytest.raises(OptionError, match=r"no such system 'Xx' \(did you mean 'X'\?\)"):
+    with pytest.raises(OptionError, match=r"there is no system 'Xx' \(did you mean 'X'\?\)"):
         plan(pairs="vs:Xx")
 
 
@@ -83,8 +83,8 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("3,Z,V\n", "no output of 'V' for item '3' in row 1"),
-        ("99,Z,W\n", "no output of 'Z' for item '99' in row 1"),
+        ("3,Z,V\n", "row 1 needs an output of 'V' for item '3', and there is none"),
+        ("99,Z,W\n", "row 1 needs an output of 'Z' for item '99', and there is none"),
         ("3,Z,Z\n", "row 1 compares 'Z' with itself"),
         ("3,Z,W\n3,W,Z\n", "the same comparison occurs twice, in rows 1, 2"),
         ("", r"pairs\.csv: a header without rows; give at least one row"),
@@ -104,7 +104,7 @@ def test_words_that_name_no_pairs(word: str) -> None:
 
 
 def test_one_system_cannot_be_compared() -> None:
-    with pytest.raises(InputError, match="one system .X.*pointwise"):
+    with pytest.raises(InputError, match="only one .X.*pointwise"):
         plan(TEXTS.filter(pl.col("system") == "X"))
     left = TEXTS.filter((pl.col("system") != "X") | (pl.col("item") != "1")).filter(pl.col("system").is_in(["X", "Y"]))
     assert [note.rule for note in plan(left).notes] == ["one-output"]
@@ -118,7 +118,7 @@ def test_one_system_cannot_be_compared() -> None:
         (
             {"mode": "pointwise", "scale": "5-1"},
             (
-                r"scale='5-1' is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as 1-5:0\.5, "
+                r"scale='5-1' is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such as 1-5:0\.5, "
                 "with at most 101 points"
             ),
         ),
@@ -130,16 +130,19 @@ def test_one_system_cannot_be_compared() -> None:
         (
             {"sampling": {"model": "x"}},
             (
-                r"sampling='model': set by an argument of its own \(model, structured, logprobs, "
+                r"sampling='model': must be set by a separate argument \(model, structured, logprobs, "
                 r"repeats\)"
             ),
         ),
         ({"sampling": {"temperature": object()}}, "cannot be written as JSON"),
         ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
-        ({"examples": "x:2", "reason": "first"}, "examples: human verdicts have no reasons; use reason='none'"),
+        (
+            {"examples": "x:2", "reason": "first"},
+            "examples: human verdicts have no reasons; so the judge cannot give any either; set reason='none'",
+        ),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
-        ({"name": "\ud800"}, "no text that a file can hold"),
+        ({"name": "\ud800"}, "characters that cannot be written to a file"),
         ({"name": "a\0"}, r"name='a\\x00': names of judges and aspects must not contain NUL"),
     ],
 )
@@ -190,7 +193,7 @@ def test_a_prompt_may_start_from_ours(tmp_path: Path) -> None:
         ("{{ a }} {{ b }} {{ refrence }}", "refrence is unknown.*variables of a pairwise prompt: mode, aspect"),
         ("{{ a }} {{ b", "line 1"),
         ("{{ a }} {% endif %}", "line 1"),
-        ("{{ a }}", r"does not contain \{\{ b \}\}, so the text is not judged; add it"),
+        ("{{ a }}", r"does not contain \{\{ b \}\}, so the judge would not see the text; add this variable"),
         ("{{ a }} {{ b }} {{ a.nothing }}", "nothing"),
         ("{{ a }} {{ b }} {{ 1 / 0 }}", "division"),
         ("{{ a }} {{ b }} {{ a.__class__.__mro__ }}", "unsafe"),
@@ -310,7 +313,7 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
         judge(TEXTS, Judge(model="m", own_system="Q"), client=judging(longer))
     with pytest.raises(OptionError, match="client=3"):
         judge(TEXTS, Judge(model="m"), client=3)
-    with pytest.raises(OptionError, match="no price of 'm' is known"):
+    with pytest.raises(OptionError, match="the price of 'm' is unknown"):
         judge(TEXTS, Judge(model="m"), client=judging(longer), max_cost=1.0)
 
 
@@ -318,7 +321,7 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
 def test_a_budget_wants_a_bound_of_the_answers(sampling: dict[str, Any]) -> None:
     args: dict[str, Any] = {"client": judging(longer), "price": [1, 1]}
     with pytest.raises(
-        OptionError, match=r"^max_cost=1: the length of a reply is unbounded.* with sampling max_tokens=500$"
+        OptionError, match=r"^max_cost=1: the length of a reply has no limit.* with sampling max_tokens=500$"
     ):
         judge(TEXTS, Judge(model="m", sampling=sampling), max_cost=1.0, **args)
     assert judge(TEXTS, Judge(model="m", sampling={"max_completion_tokens": 9}), max_cost=1.0, **args).status == 0

@@ -126,7 +126,7 @@ def test_what_would_not_change_is_counted_and_not_queried() -> None:
     made = plan(texts, probe=["length", "format"])
     assert sum(bool(q.probe) for q in made.asked) == 44
     assert [note.message for note in made.notes] == [
-        "4 probes are not queried, as they would not change the request: length 2, format 2"
+        "4 probes are not queried, because they would not change the request: length 2, format 2"
     ]
 
 
@@ -205,7 +205,7 @@ def test_a_failure_is_counted_and_no_outcome() -> None:
     [
         ("lengh", {}, r"probe='lengh' is unknown .*\(did you mean 'length'\?\)"),
         ("length,length", {}, "probe='length'"),
-        ("length.csv", {}, "has the name of another probe"),
+        ("length.csv", {}, "two probes have this name"),
         ("order", {"orders": "ab"}, "needs a pairwise judge and orders='both'"),
     ],
 )

@@ -45,7 +45,11 @@ def test_feedback_is_requested_and_read_before_the_preference(
 
 
 def test_feedback_without_a_reason_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"^prompt='feedback' asks for feedback as the reason; give reason='first'$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^prompt='feedback' asks for a reason in the form of feedback; set "
+        r"reason='first'$",
+    ):
         Judge(model="m", prompt="feedback")
 
 

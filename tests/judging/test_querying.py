@@ -166,7 +166,7 @@ def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
     assert len(server.seen) == 2
     assert len(answers.replies) == 1
     assert list(answers.failures.values())[-1].message == (
-        "not sent: the server requests a pause of 86400 s; run again then"
+        "not sent: the server requests a pause of 86400 s; run the command again after that time"
     )
 
 
@@ -235,7 +235,8 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
     try:
         server.answer = lambda seen, tried: sends(307, b"", {"location": f"{other.url}/chat/completions"})
         with pytest.raises(
-            OptionError, match="307: redirected, and a key is never sent elsewhere; give the final address"
+            OptionError,
+            match="307: the server redirects to another address, to which the key is not sent; give the final address",
         ) as caught:
             asked(bodies(3), client(server))
         assert other.seen == []
@@ -357,7 +358,7 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
     # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
     assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
-        ("budget", "not sent: the request could exceed the limit of $21; $18.0000 are spent")
+        ("budget", "not sent: the request could exceed the cost limit of $21, of which $18.0000 are spent")
     }
     rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
     assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)

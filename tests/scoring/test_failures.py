@@ -62,7 +62,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
     made = cu.score(some, ["made"], missing="drop")
     assert of(made, "made") == [1, 1]
     assert sorted(own.outputs) == ["a", "b b"]
-    assert "scores of systems by made use 1 of 3 items, those that all systems have" in messages(made)
+    assert "scores of systems by made use the 1 of 3 items that have an output of every system" in messages(made)
 
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -105,7 +105,7 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
 
     recorded(monkeypatch, cut, Traits())
     made = cu.score(study, ["made"])
-    assert messages(made) == ["made: 2 of 6 outputs were scored with texts truncated to fit the model"]
+    assert messages(made) == ["made: 2 of 6 outputs were scored with a text that was truncated to fit the model"]
     assert made.status == 0
 
 
@@ -185,7 +185,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
         ({"metrics": []}, "no metric is given; give one or more of length"),
-        ({"metrics": [3]}, "metrics=[3]: must be text, one or a list"),
+        ({"metrics": [3]}, "metrics=[3]: must be a text or a list of texts"),
     ],
 )
 def test_options_that_cannot_be(
@@ -197,7 +197,7 @@ def test_options_that_cannot_be(
 
 
 def test_scores_need_texts() -> None:
-    with pytest.raises(InputError, match="table: no texts to score; give a file of texts: item, outputs"):
+    with pytest.raises(InputError, match="table: there are no texts to score; give a file of texts with item, outputs"):
         cu.score(pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["x"], "score": [1.0]}), ["length"])
 
 
@@ -238,8 +238,8 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
     told = (
-        "every output of human is a reference of its item, so its scores by made carry no "
-        "information; exclude it from systems"
+        "every output of human is a reference of the item, so the scores by made carry no "
+        "information; exclude these systems"
     )
     assert messages(cu.score(texts, ["made", "length"])) == [told]
     assert messages(cu.score(texts, ["length"])) == []

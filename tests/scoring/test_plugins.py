@@ -69,9 +69,12 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("METRIC = 3", "it is no Metric but of type int"),
-        (CODE.replace('"letters"', '"length"'), "there is a metric 'length' already, so it needs another name"),
-        (CODE.replace('"letters"', '"a:b"'), r"its name 'a:b' may have only letters, digits and \+ . - _"),
+        ("METRIC = 3", "its type must be Metric, and is int"),
+        (
+            CODE.replace('"letters"', '"length"'),
+            "the name 'length' belongs to another metric already; give it another name",
+        ),
+        (CODE.replace('"letters"', '"a:b"'), r"the name 'a:b' may contain only letters, digits and \+ . - _"),
     ],
 )
 def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:

@@ -65,7 +65,7 @@ def test_a_command_of_a_package_needs_no_interpreter(
     monkeypatch.setenv("PATH", str(tmp_path))
     install(PACKAGE.replace('(str(Path(__file__).with_name("letters_worker.py")),)', '("uvx", "letters")'))
     assert understood("letters --x")[0] == ["uvx", "letters", "--x"]
-    with pytest.raises(OptionError, match="run= is for scripts"):
+    with pytest.raises(OptionError, match="run= applies only to scripts"):
         understood("run=python letters")
     with pytest.raises(OptionError, match="worker 'letters' is the command 'uvx letters', not a script"):
         script_of("letters")
@@ -97,8 +97,8 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("WORKER = WorkerCommand(", "WORKER = dict("), "it is no WorkerCommand but of type dict"),
-        (('"letters"', '"comet"'), "there is a worker 'comet' already, so it needs another name"),
+        (("WORKER = WorkerCommand(", "WORKER = dict("), "its type must be WorkerCommand, and is dict"),
+        (('"letters"', '"comet"'), "the name 'comet' belongs to another worker already; give it another name"),
         (("letters_worker.py", "no_worker.py"), r"its script .*no_worker.py does not exist"),
         (("command=(", "command=3 or ("), "its command is 3, expected a tuple of words"),
         (("command=(", "command=() and ("), r"its command is \(\), expected a tuple of words"),

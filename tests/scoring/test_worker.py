@@ -148,7 +148,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("no hello", "it ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
+        ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
         ("silent start", "it hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS"),
         ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
         ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
@@ -173,17 +173,18 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("exit", f"it ended with exit status 3{LAST}"),
+        ("exit", f"the worker ended with exit status 3{LAST}"),
         (
             "raise",
-            r"it ended with exit status 1 \(after 4 rows\); the last line of its output: 'RuntimeError: CUDA out of me",
+            r"the worker ended with exit status 1 \(after 4 rows\); the last line of its output: 'RuntimeError: "
+            r"CUDA out of me",
         ),
-        ("killed", rf"it was terminated by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
+        ("killed", rf"the worker was terminated by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
         (
             "hang",
             f"it hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
         ),
-        ("half a line", f"it ended with exit status 0{LAST}"),
+        ("half a line", f"the worker ended with exit status 0{LAST}"),
         ("too few", f"it returned 1 of 'scores' for 2 rows{LAST}"),
         ("few reasons", f"it returned 1 of 'why' for 2 rows{LAST}"),
         ("too high", f"it returned 99.5 for metric 'length', which declares high=99{LAST}"),
@@ -216,7 +217,7 @@ def test_a_score_may_round_beyond_a_bound(start: Start) -> None:
 def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.scoring.worker.GOODBYE", 0.2)
     scorer = start("close")
-    with pytest.raises(InputError, match="it closed its output"):
+    with pytest.raises(InputError, match="the worker closed its output"):
         scorer.score(SIX)
 
 

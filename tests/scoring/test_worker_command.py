@@ -28,10 +28,10 @@ from tests.waiting import until
         ("mine.py --fast", "there is no script 'mine.py'"),
         (str(FOLDER), "there is no program '.*workers'"),
         (f"'{FAKE}\0'", "there is no program"),
-        ("timeout=5", "it needs a command, as in 'worker:uv run mine.py', or one of .*callable"),
+        ("timeout=5", "give a command, as in 'worker:uv run mine.py', or one of .*callable"),
         ("timeout=soon callable x:y", "timeout=soon is not allowed; give a number of seconds above 0"),
         ("timeout=nan callable x:y", "timeout=nan is not allowed; give a number of seconds above 0"),
-        ("run=python3 other-program", r"run= is for scripts .* and 'other-program' is"),
+        ("run=python3 other-program", r"run= applies only to scripts .* and 'other-program' is"),
         ("a 'b", '"a \'b" is not a command line: No closing quotation'),
     ],
 )

@@ -91,7 +91,10 @@ def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeyp
     ],
 )
 def test_a_library_that_is_not_there_is_named_with_the_way_out(name: str, lacks: str, needs: str) -> None:
-    said = f"it ended with .* \"ModuleNotFoundError: No module named '{lacks}'\"; install {needs}, or name a Python"
+    said = (
+        f"the worker ended with .* \"ModuleNotFoundError: No module named '{lacks}'\"; install {needs}, or "
+        f"name a Python"
+    )
     with pytest.raises(InputError, match=f"^worker '.*': {said} that has them with run=PYTHON"):
         WORKER.load(Place(), command=name)
 

@@ -1,4 +1,4 @@
-"""Annotation studies: a plan and texts in one file, a site that asks annotators, decisions at interim analyses.
+"""Annotation studies: one file with plan and texts, a site for annotators, and decisions at interim analyses.
 
 In the order of a study:
 

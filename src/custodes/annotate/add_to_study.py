@@ -38,10 +38,10 @@ def add(
     pairs: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Add systems or items to a study that is not being served; existing questions and their orders are unchanged.
+    """Add systems or items to a study that is not being served. Existing questions and orders do not change.
 
-    `texts` and `systems` as in `new`. `pairs`: pairs with a new system to compare (default: all). New items come after
-    the existing ones of a pair. Existing content may be given again if it is unchanged. Raises InputError if an
+    `texts` and `systems` are as in `new`. `pairs`: pairs with a new system to compare (default: all). New items of a
+    pair come after the existing items. `texts` may contain existing content if it is unchanged. Raises InputError if an
     existing output or item has a different text, or if nothing is new.
 
     >>> import polars as pl, tempfile
@@ -104,7 +104,9 @@ class StoredStudy:
         try:
             return cls._read(base)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
-            raise InputError(f"the study cannot be read ({problem}); restore its last valid copy") from None
+            raise InputError(
+                f"the study cannot be read ({problem}); restore the last valid copy of the study"
+            ) from None
 
     @classmethod
     def _read(cls, base: sqlite3.Connection) -> StoredStudy:
@@ -150,14 +152,14 @@ class StoredStudy:
                 value = getattr(item, name)
                 if value and value != getattr(stored[item.label], name):
                     raise InputError(
-                        f"item {shown(item.label)}: its {name} differs from the study, where annotators may have "
-                        "seen it; give the new item another name"
+                        f"item {shown(item.label)}: the {name} differs from that in the study, which annotators "
+                        f"may have seen; give the new item another name"
                     )
         for key, output in material.outputs.items():
             if self.material.outputs.get(key, output) != output:
                 raise InputError(
-                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from the study, where "
-                    "annotators may have seen it; give the system another name"
+                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from that in the study, which "
+                    f"annotators may have seen; give the system another name"
                 )
         outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
         if not outputs:
@@ -180,7 +182,7 @@ def _add_questions(
         if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= systems_before)
     ]
     if pairs is not None and not chosen:
-        raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs; give others")
+        raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs already; give other pairs")
     clusters = clusters_of([item.cluster for item in whole.items])
     later = 0
     there, *_ = askable(whole, list(stored.pairs.values()))
@@ -203,7 +205,7 @@ def _add_questions(
         add_units(base, number, order)
         later += len(order)
     if not later:
-        raise InputError("nothing to ask: no new output can be compared with a different one")
+        raise InputError("nothing to ask: no new output can be compared with a different output")
     grew = bool(chosen) and stored.plan.stopping.family
     in_all, gamma = len(stored.pairs) + len(chosen), stored.plan.stopping.gamma
     judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
@@ -216,7 +218,7 @@ def _add_questions(
     return [
         *unasked(available, chosen, same=same, empty=empty, taken=0),
         *noted(
-            ("added", later, f"{later} comparisons added, {len(chosen)} of their pairs of systems are new"),
+            ("added", later, f"{later} comparisons are added, with {len(chosen)} new pairs of systems"),
             ("family-grew", grew and not judged, family),
             ("level-grew", judged, restated),
             ("metric-not-added", stored.has_metric, "the metric of the study has no scores of the new outputs"),
@@ -243,8 +245,8 @@ def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, flo
 
 def _not_added(refused: frozenset[str]) -> list[Note]:
     message = (
-        f"outputs of {len(refused)} items are not added: they can only be displayed as plain "
-        "text, unlike the other outputs of these items"
+        f"outputs of {len(refused)} items are not added: they can be displayed only as plain text, but the "
+        f"existing outputs of these items are not plain text"
     )
     return noted(("outputs-not-added", len(refused), message))
 

@@ -46,7 +46,7 @@ SERIOUS = (
     "metric-not-added",
     "level-grew",
 )
-"""Notes from the creation of a study that are warnings; others are infos."""
+"""Notes from the creation of a study that count as warnings. All further notes count as infos."""
 
 
 @result
@@ -60,20 +60,20 @@ class StudyCheck(OfProblems):
         label("name", "name of the study, from the plan"),
         count("items", "items whose outputs are displayed"),
         count("systems", "systems that are compared or rated"),
-        count("pairs", "pairs of systems that are compared, or systems that are rated"),
-        count("questions", "number of possible comparisons: items of each pair"),
+        count("pairs", "number of pairs of systems that are compared, or of systems that are rated"),
+        count("questions", "number of possible comparisons: the sum over pairs of the number of items"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
         count("answers", "answers so far", essential=False),
     )
     problems: pl.DataFrame = problem_table(
-        "Problems that would cost answers or bias the study.", page="planning a study"
+        "Problems that would waste answers or bias the study.", page="planning a study"
     )
 
 
 @checked
 def check(path: str | Path) -> StudyCheck:
-    """Problems that would bias a study or waste answers, before annotation starts; the file is only read.
+    """Problems that would bias a study or waste answers, before annotation starts. The study is not changed.
 
     `problems`: severity (error, warning, info), rule, message with advice, and examples. Checked are: outputs that
     reveal their author; systems with formatting or truncation unlike others (sign tests over items at .05 for all pairs
@@ -169,8 +169,8 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "few-items",
-            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}) "
-            "and are analysed once, with all their items; add items, or plan smaller analyses",
+            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}); these pairs "
+            f"are analysed once, with all items; add items, or plan smaller analyses",
             few[:5],
         )
     short = [named[pair] for pair, n in sizes.items() if looks[0] <= n < looks[-1]]
@@ -198,8 +198,8 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
             "error",
             "too-few-annotators",
             f"at most {annotators.most} annotators, who may each give {each} of the {looks[-1]} answers "
-            f"of a pair (cap {annotators.cap:g}), so its last interim analysis cannot be reached; allow "
-            "more annotators, or a larger cap",
+            f"of a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
+            f"allow more annotators, or a larger cap",
         )
     first = len(stored.pairs) * looks[0] * annotators.per_item
     if plan.stopping.budget is not None and plan.stopping.budget < first:
@@ -222,7 +222,7 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
             "small-budget",
             f"budget {budget}: all {sum(sizes)} outputs need {needed} answers;"
             + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, equally many of each system")
-            + "; ask about fewer outputs, or increase the budget",
+            + "; compare or rate fewer outputs, or increase the budget",
         )
     yield from _work(plan, min(needed, needed if budget is None else budget), "the outputs to be rated")
 
@@ -277,7 +277,7 @@ def annotator_problems(
         yield Problem(
             "warning",
             FEW_ANNOTATORS,
-            f"{links} annotators have a link, so decisions describe these annotators only. With 3 "
+            f"{links} annotators have a link, so decisions hold only for these annotators. With 3 "
             "annotators, .23 of pairs without a difference in the population are declared different, "
             "with 5 .16, with 10 .10, with 20 .08; invite more",
         )
@@ -293,16 +293,16 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "no-gold",
-            "annotators arrive by an open link and no comparison has a known answer, so random "
-            "clicking is detected by attention checks only; give --gold with a few dozen clear cases",
+            "annotators arrive by an open link and no comparison has a known answer, so only attention checks "
+            "detect random answers; give --gold with a few dozen clear cases",
         )
     most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
     if 0 < gold < most:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, and an annotator may get {most}; after all of "
-            "them, no more control questions are shown",
+            f"{gold} comparisons have known answers, and an annotator may get {most}; after all of them, no "
+            f"more control questions are shown",
         )
 
 
@@ -321,7 +321,7 @@ def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
     typical = median(seconds) if measured else SECONDS
     hourly = money.price * 3600 / typical
     if hourly < money.wage:
-        whence = "the median so far" if measured else "as in other studies; run a rehearsal, or time yourself"
+        whence = "the median so far" if measured else "as in other studies; run a rehearsal to check this time"
         yield Problem(
             "warning",
             "low-pay",
@@ -358,9 +358,9 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "english-texts",
-            f"the language of the study is {texts.language}, and these texts are the English "
-            f"defaults: {', '.join(english)}. Write your own, and give attention checks in that "
-            "language in --gold",
+            f"the language of the study is {texts.language}, but these texts are the English defaults: "
+            f"{', '.join(english)}. Write these texts in the language of the study, and give attention checks "
+            f"in that language in --gold",
         )
 
 
@@ -407,7 +407,7 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
         "unlike-ending",
         _is_cut,
         "end in mid-sentence",
-        "if outputs were truncated, generate them again with a higher limit",
+        "if outputs were truncated, generate these outputs again with a higher limit",
     )
 
 

@@ -1,4 +1,4 @@
-"""Comparison of a platform's list of completion codes with those of the study, to decide whom to pay."""
+"""Comparison of a platform's list of completion codes with the codes of the study, to decide whom to pay."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Reconciled(Result):
     BY: ClassVar[str] = ""
 
     codes: pl.DataFrame = table(
-        "One row per entry of the list, then one per annotator with a code who is not on the list.",
+        "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
-        label("worker", "label in the study; empty: unknown name"),
+        label("worker", "label of the annotator in the study; empty: the study does not know the name"),
         label("code", "code in the list"),
         label(
             "verdict",
-            "ours: annotator and code match; no such code: the annotator is known but the code is not; "
-            "another's code: the code belongs to another annotator; unknown: neither is known; missing: an "
-            "annotator with a code who is not on the list; twice: repeats an earlier row",
+            "ours: annotator and code match; no such code: the annotator is known, but the code is unknown; "
+            "another's code: the code belongs to another annotator; unknown: annotator and code are unknown; "
+            "missing: an annotator has a code but is not on the list; twice: the row repeats an earlier row",
         ),
-        label("standing", "ok, watch, blocked or excluded"),
-        count("answers", "answers to real comparisons"),
+        label("standing", "status of the annotator: ok, watch, blocked or excluded"),
+        count("answers", "number of answers to real comparisons"),
         label("status", "status on the platform", essential=False),
     )
 
@@ -121,6 +121,7 @@ def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> 
         return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
     if what:
         raise InputError(
-            f"{name}: no column of {what}, which is one of {', '.join(names)}; columns: {listed(frame.columns)}"
+            f"{name}: the list has no column of {what}, whose name must be one of {', '.join(names)}; columns: "
+            f"{listed(frame.columns)}"
         )
     return [""] * frame.height

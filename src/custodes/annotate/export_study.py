@@ -101,7 +101,9 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
     """Write all files into a folder that appears at once."""
     target = Path(os.path.realpath(folder))
     if target.exists() and not _is_ours(target):
-        raise OptionError(f"cannot write {folder}: it contains other files than an export; name a new folder")
+        raise OptionError(
+            f"cannot write {folder}: the folder contains files that do not belong to an export; give a new folder"
+        )
     unfinished_folder = target.with_name(f".custodes-{secrets.token_hex(8)}")
     old = target.with_name(f".custodes-{secrets.token_hex(8)}")
     unfinished = {str(unfinished_folder), *(str(unfinished_folder / name) for name in files)}

@@ -63,7 +63,7 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
     rows = pl.DataFrame(columns).iter_rows(named=True)
     questions = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
     if not questions:
-        raise InputError(f"{where}: no rows; give at least one question with a known answer")
+        raise InputError(f"{where}: the table has no rows; give at least one question with a known answer")
     _check_answers(questions, where)
     return questions
 
@@ -82,7 +82,8 @@ def _check_answers(questions: Sequence[Known], where: str) -> None:
         before, answer = expected.setdefault((question.context.label, question.context.context, *sides), (row, value))
         if answer != value:
             raise InputError(
-                f"{where}: rows {before} and {row} expect different answers to the same question; remove one"
+                f"{where}: rows {before} and {row} expect different answers to the same question; remove one of "
+                f"the two rows"
             )
 
 
@@ -95,7 +96,7 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
     comparison: tuple[str, Pair] | None = None
     if row["item"] and not row["text_a"]:
         if row["text_b"] or row["context"]:
-            raise InputError(f"{where}: an item of the study and texts in one row; give one of them")
+            raise InputError(f"{where}: the row has an item of the study and also texts; give only one of the two")
         item = next((candidate for candidate in material.items if candidate.label == row["item"]), None)
         if item is None:
             near = suggestion(row["item"], [candidate.label for candidate in material.items])
@@ -109,14 +110,14 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
         context = item
     else:
         if row["system_a"] or row["system_b"]:
-            raise InputError(f"{where}: systems and texts in one row; give an item with its systems, or texts")
+            raise InputError(f"{where}: the row has systems and also texts; give an item with two systems, or texts")
         needed = ("text_a",) if is_rating else ("text_a", "text_b")
         if missing := [name for name in needed if not row[name]]:
             raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
         outputs = [SystemOutput(text=row[name]) for name in needed]
         context = Item(label="", context=row["context"])
     if is_rating and row["text_b"]:
-        raise InputError(f"{where}: text_b must be empty, because a rating is of one text")
+        raise InputError(f"{where}: text_b must be empty, because a rating concerns one text")
     if not is_rating and outputs[0] == outputs[1] and expected != 0:
         raise InputError(f"{where}: both outputs are equal, so expected must be 'equal'")
     second = None if is_rating else outputs[1]
@@ -139,7 +140,7 @@ def _expected(text: str, plan: StudyPlan, where: str) -> int:
             f"{where}: expected {text!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)"
         )
     if text == "equal" and not plan.question.equal:
-        raise InputError(f"{where}: expected 'equal', but the plan does not allow this answer (equal = false)")
+        raise InputError(f"{where}: expected is 'equal', but the plan does not allow this answer (equal = false)")
     return WORDS[text]
 
 

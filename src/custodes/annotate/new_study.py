@@ -1,4 +1,4 @@
-"""Create a study from texts: random orders, and every text and question as rows of one file."""
+"""Creation of a study from texts: random orders, and one file with a row for every text and every question."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
     if plan.annotators.qualification > number:
         raise InputError(
             f"[annotators] qualification={plan.annotators.qualification}, but gold has {number} questions of "
-            "that kind; add some, or require fewer"
+            f"kind qualification; add questions, or reduce the number"
         )
     has_checks = any(question.kind == "attention" for question in questions)
     return questions if has_checks else [*questions, *attention_checks(material, plan)]
@@ -133,9 +133,9 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
     """Raise OptionError for a metric that would have no effect."""
     estimator = plan.stopping.estimator
     if plan.question.mode == "rate":
-        raise OptionError(f"metric={metric!r} has no effect: annotators rate outputs, and no pair is decided")
+        raise OptionError(f"metric={metric!r} has no effect, because annotators rate outputs and no pair is decided")
     if estimator is not None and not ESTIMATORS[estimator].uses_metric:
-        raise OptionError(f"metric={metric!r} has no effect: estimator {estimator} uses none")
+        raise OptionError(f"metric={metric!r} has no effect, because the estimator {estimator} uses no metric")
 
 
 # --- items of the questions, and their order
@@ -202,11 +202,11 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
     """Notes on questions that are not asked, with reasons."""
     alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
-    twice = f"{same} comparisons of identical outputs are not shown and count neither as ties nor as wins"
+    twice = f"{same} comparisons of identical outputs are not shown; they count neither as ties nor as wins"
     return noted(
         ("same-output", same, twice),
         ("empty-outputs", empty, f"{empty} comparisons with an empty output are not shown"),
-        ("known-answers", taken, f"{taken} comparisons have a known answer and serve as control questions only"),
+        ("known-answers", taken, f"{taken} comparisons have a known answer and are used only as control questions"),
         ("nothing-to-ask", len(alone), f"{len(alone)} pairs have no item to compare: {', '.join(alone[:3])}"),
     )
 

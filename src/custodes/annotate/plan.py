@@ -36,8 +36,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noun: Annotated[
         str,
         Meta(
-            description="noun for an output, such as summary; default: the noun of a question that begins with"
-            " Which, else response"
+            description="noun for an output, such as summary; default: the noun after Which in the question, "
+            "otherwise response"
         ),
     ] = ""
     mode: Annotated[
@@ -46,7 +46,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "compare"
     aspects: Annotated[
         tuple[str, ...],
-        Meta(description='aspects that are answered separately, on one page; the first one closes pairs; [""] is none'),
+        Meta(
+            description="aspects that are answered separately on one page; the first aspect decides when a "
+            'pair is closed; [""] means no aspects'
+        ),
     ] = ("",)
     equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
     both_bad: Annotated[bool, Meta(description="allow the answer that both are equally bad")] = False
@@ -54,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         1,
         5,
     )
-    labels: Annotated[tuple[str, ...], Meta(description="rating scale: a label for each point, or none")] = ()
+    labels: Annotated[tuple[str, ...], Meta(description="rating scale: a label for each point, or no labels")] = ()
 
 
 class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,12 +83,12 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     render: Annotated[
         Literal["plain", "markdown", "markdown+math"],
         Meta(
-            description="how outputs are displayed: plain, markdown or markdown+math; the same for both outputs of"
-            " a comparison"
+            description="display of outputs: plain, markdown or markdown+math; both outputs of a comparison are "
+            "displayed in the same way"
         ),
     ] = "plain"
     differences: Annotated[
-        bool, Meta(description="let annotators highlight differing words; it draws attention to form")
+        bool, Meta(description="let annotators highlight words that differ; this draws attention to form")
     ] = False
 
 
@@ -102,7 +105,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Recruitment of annotators, and quality control."""
 
     recruit: Annotated[
-        Literal["links", "open"], Meta(description="links: one link per annotator; open: one link for all")
+        Literal["links", "open"], Meta(description="links: one link per annotator; open: one link for all annotators")
     ] = "links"
     worker_id: Annotated[
         str,
@@ -112,7 +115,11 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = ""
     return_url: Annotated[
-        str, Meta(description="address to return to at the end, with {code} in it; empty: a code to copy")
+        str,
+        Meta(
+            description="address to which annotators return at the end, with {code} in the address; "
+            "empty: annotators copy the code"
+        ),
     ] = ""
     batch: Annotated[int, Meta(ge=1, description="questions per batch")] = 15
     batches: Annotated[int, Meta(ge=1, description="maximum number of batches per annotator")] = 20
@@ -126,31 +133,40 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = 0.1
     per_item: Annotated[
-        int, Meta(ge=1, description="answers per comparison that count; with 1, most pairs are decided at equal cost")
+        int,
+        Meta(ge=1, description="number of answers per comparison that count; 1 decides the most pairs at equal cost"),
     ] = 1
     overlap: Annotated[
         float,
         Meta(
             ge=0,
             le=0.9,
-            description="proportion of second opinions, which measure annotator reliability and decide nothing;"
-            " idle annotators may get a few more",
+            description="proportion of second opinions; these measure the reliability of annotators and do not "
+            "affect decisions; idle annotators may get a few more",
         ),
     ] = 0.12
     gold_every: Annotated[
-        int, Meta(ge=0, description="one comparison with a known answer per this many questions; 0: none")
+        int,
+        Meta(ge=0, description="number of questions for each comparison with a known answer; 0: no such comparisons"),
     ] = 15
     attention: Annotated[
-        int, Meta(ge=0, description="obvious comparisons per batch, made from the texts of the study")
+        int,
+        Meta(
+            ge=0,
+            description="number of attention checks per batch: obvious comparisons that are "
+            "generated from the texts of the study",
+        ),
     ] = 1
     qualification: Annotated[
-        int, Meta(ge=0, description="comparisons with known answers before the first batch; 0: none")
+        int, Meta(ge=0, description="number of comparisons with known answers before the first batch; 0: none")
     ] = 0
-    passed: Annotated[int, Meta(ge=0, description="number of these that must be answered correctly")] = 0
+    passed: Annotated[
+        int, Meta(ge=0, description="number of qualification questions that must be answered correctly")
+    ] = 0
     most: Annotated[int, Meta(ge=1, description="maximum number of annotators")] = 1000
     codes: Annotated[
         Codes,
-        Meta(description="fixed completion codes of the platform; empty: each session has its own"),
+        Meta(description="fixed completion codes of the platform; empty: each visit has a separate code"),
     ] = Codes()
 
 
@@ -169,9 +185,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     looks: Annotated[
         tuple[int, ...],
         Meta(
-            description="interim analyses: numbers of answers after which a pair may "
-            "be closed; numbers above the number of"
-            " items are ignored"
+            description="interim analyses: numbers of answers after which a pair may be closed; numbers that "
+            "exceed the number of items are ignored"
         ),
     ] = (10, 20, 40)
     boundary: Annotated[
@@ -187,18 +202,20 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = "futility"
     futility: Annotated[float, Meta(description="probability of a decision below which a pair is closed")] = 0.2
     gamma: Annotated[float, Meta(description="probability of a decision on a pair without a difference")] = 0.05
-    family: Annotated[bool, Meta(description="whether gamma is for all pairs together")] = False
+    family: Annotated[bool, Meta(description="whether gamma applies to all pairs jointly (true) or to each pair")] = (
+        False
+    )
     budget: Annotated[
         int | None,
         Meta(
-            description="total number of answers used for decisions: a comparison (or rated output) takes per_item of"
-            " them; second opinions (overlap) and known "
-            "questions (gold_every, attention, qualification) are additional"
+            description="total number of answers used for decisions; each comparison (or rated output) needs "
+            "per_item answers; second opinions (overlap) and control questions (gold_every, attention, "
+            "qualification) are additional"
         ),
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human, or with a metric mixture, ppi and others"),
+        Meta(description="estimator: human; with a metric also mixture, ppi and others"),
     ] = None
 
 
@@ -212,7 +229,9 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     annotators: AnnotatorPlan = AnnotatorPlan()
     money: Money = Money()
     stopping: Ending = Ending()
-    seed: Annotated[int, Meta(description="seed of every order, presentation side and place of a known comparison")] = 0
+    seed: Annotated[
+        int, Meta(description="seed of all orders, presentation sides and positions of control questions")
+    ] = 0
 
 
 PLAN = msgspec.json.Decoder(StudyPlan)
@@ -292,12 +311,12 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         values = msgspec.to_builtins(plan)
         msgspec.json.encode(values)
     except UnicodeEncodeError as problem:
-        raise OptionError(f"plan: {shown(problem.object)} is no text that a file can hold") from None
+        raise OptionError(f"plan: {shown(problem.object)} has characters that cannot be written to a file") from None
     except (TypeError, OverflowError) as problem:
-        raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
+        raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
     plan = plan_from(values)  # a struct created in Python may have other types
     if not plan.name.strip():
-        raise OptionError("name='': the study has no name; give one")
+        raise OptionError("name='': the study has no name; give a name")
     seed_or_generator("seed", plan.seed)
     _check_question(plan)
     if not LANGUAGE.fullmatch(plan.texts.language):
@@ -322,7 +341,8 @@ def _check_question(plan: StudyPlan) -> None:
     aspects = [aspect.strip() for aspect in question.aspects]
     if question.text and not question.text.strip():
         raise OptionError(
-            f"[question] text={shown(question.text)} is not allowed; give the question, or leave it out for the default"
+            f"[question] text={shown(question.text)} is not allowed; give the question, or leave out text for "
+            f"the default"
         )
     if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
         raise OptionError(
@@ -338,7 +358,7 @@ def _check_question(plan: StudyPlan) -> None:
         if question.labels and len(question.labels) != high - low + 1:
             raise OptionError(
                 f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the "
-                "scale; give one per point, or none"
+                f"scale; give one label per point, or no labels"
             )
         _check_unused("question", question, "mode is rate", ("equal", "both_bad"))
         keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
@@ -346,7 +366,7 @@ def _check_question(plan: StudyPlan) -> None:
     else:
         _check_unused("question", question, "mode is compare", ("scale", "labels"))
     if question.both_bad and not question.equal:
-        raise OptionError("[question] both_bad=true has no effect: it needs equal=true")
+        raise OptionError("[question] both_bad=true has no effect without equal=true")
 
 
 def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
@@ -360,7 +380,12 @@ def _check_arrival(annotators: AnnotatorPlan) -> None:
     """Check how workers are identified, and where they return to."""
     if annotators.worker_id:
         if annotators.recruit != "open":
-            _check_unused("annotators", annotators, "recruit is links, which identify people", ("worker_id",))
+            _check_unused(
+                "annotators",
+                annotators,
+                "recruit is links, and personal links identify annotators already",
+                ("worker_id",),
+            )
         if not IDENTIFIER.fullmatch(annotators.worker_id):
             raise OptionError(
                 f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a "
@@ -382,7 +407,7 @@ def _check_annotators(plan: StudyPlan) -> None:
     if checks >= annotators.batch and annotators.batch > 1:
         raise OptionError(
             f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
-            f"{annotators.batch}; use fewer, or larger batches"
+            f"{annotators.batch}; reduce attention, or use larger batches"
         )
     if annotators.gold_every == 1:
         raise OptionError("[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0")
@@ -393,13 +418,13 @@ def _check_annotators(plan: StudyPlan) -> None:
         )
     if annotators.qualification and not annotators.passed:
         raise OptionError(
-            f"[annotators] qualification={annotators.qualification} has no effect without passed; give the "
-            "number that must be correct"
+            f"[annotators] qualification={annotators.qualification} has no effect without passed; set passed to "
+            f"the number of answers that must be correct"
         )
     if budget is not None and 0 < budget < annotators.per_item:
         raise OptionError(
             f"[stopping] budget={budget} is below the {annotators.per_item} answers of one comparison "
-            "(per_item); increase it"
+            f"(per_item); increase the budget"
         )
 
 

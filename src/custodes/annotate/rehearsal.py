@@ -49,17 +49,25 @@ class Rehearsal(Result):
         "rehearsals; those of proportions have 95 % confidence and account for dependence "
         "between pairs of one rehearsal.",
         label("plan", "name of the plan"),
-        difference("margin", "margin of each system over the next, by careful annotators"),
-        count("pairs", "pairs of systems in a rehearsal"),
+        difference("margin", "margin by which careful annotators prefer each system to the next one"),
+        count("pairs", "number of pairs of systems in a rehearsal"),
         score("answers", "paid answers", interval=True),
         score("hours", "hours from the first to the last answer", interval=True),
         score("work", "hours of work of all annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
-        score("annotators", "annotators who took part", essential=False),
-        score("idle", "annotators who ran out of questions while pairs were undecided", "Without work"),
-        share("right", "proportion of pairs decided for the better system; without a margin, undecided", interval=True),
-        share("wrong", "proportion of pairs decided for the worse system; without a margin, decided", interval=True),
-        share("missed", "proportion of pairs with a margin left undecided", interval=True),
+        score("annotators", "number of annotators who took part", essential=False),
+        score("idle", "number of annotators who had no more questions while pairs were undecided", "Without work"),
+        share(
+            "right",
+            "proportion of pairs decided for the better system; with margin 0, proportion of undecided pairs",
+            interval=True,
+        ),
+        share(
+            "wrong",
+            "proportion of pairs decided for the worse system; with margin 0, proportion of decided pairs",
+            interval=True,
+        ),
+        share("missed", "proportion of pairs that have a margin and remain undecided", interval=True),
     )
 
 
@@ -156,7 +164,7 @@ def _habits(**shares: float) -> Habits:
         if not 0 <= shares[name] < 1:
             raise OptionError(f"{name}={shown(shares[name])} is not allowed; give a proportion from 0 to below 1")
     if shares["careless"] + shares["sided"] > 1:
-        raise OptionError("careless and sided together exceed 1; give smaller proportions")
+        raise OptionError("the sum of careless and sided exceeds 1; give smaller proportions")
     if not 0 < shares["reliability"] <= 1:
         raise OptionError(
             f"reliability={shown(shares['reliability'])} is not allowed; give a correlation above 0 and at most 1"
@@ -195,7 +203,7 @@ def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outco
             (
                 "ratings",
                 plan.question.mode == "rate",
-                "ratings lead to no decisions, so right, wrong and missed are empty",
+                "ratings lead to no decisions, so the columns right, wrong and missed are empty",
             ),
         ),
     ]

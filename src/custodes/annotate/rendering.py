@@ -129,7 +129,8 @@ def _notes(
         (
             "outputs-plain",
             len(refused),
-            f"the outputs of {len(refused)} items are displayed as plain text, for all outputs of an item: {counts}",
+            f"the outputs of {len(refused)} items are displayed as plain text (all outputs of an item have the "
+            f"same format): {counts}",
         ),
         ("contexts-plain", above, f"the text above the outputs is displayed as plain text for {above} items"),
     )
@@ -182,7 +183,7 @@ class _Process:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             # Libraries are loaded before the time is measured.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
-                raise InputError('texts: the process that converts Markdown did not start; use render = "plain"')
+                raise InputError('texts: the process that converts Markdown did not start; set render = "plain"')
         return self._result(self._process, request, SECONDS * PATIENCE)
 
     def _result(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:

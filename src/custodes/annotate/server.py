@@ -66,7 +66,7 @@ class ServedSite:
                 with suppress(CustodesError):  # it cannot be written at present
                     if name not in finished and service.state().result() == FINISHED:
                         finished.add(name)
-                        tell(f"{name}: finished, no pair needs more answers; Ctrl-C ends the server")
+                        tell(f"{name}: finished; no pair needs more answers; Ctrl-C ends the server")
 
 
 @checked
@@ -179,8 +179,8 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     if not (is_local(host) or i_know):
         raise OptionError(
-            f"--host {shown(host)} opens the server to the network, and links, which are keys, are "
-            f"sent unencrypted; {way_out}"
+            f"--host {shown(host)} opens the server to the network; links are keys and would be sent "
+            f"unencrypted; {way_out}"
         )
     if public_url is not None and not i_know:
         parts = urlsplit(public_url)
@@ -227,7 +227,7 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]
         if not files:
-            raise InputError(f"{place}: no study in this folder; `custodes annotate new` creates one, study.db")
+            raise InputError(f"{place}: the folder contains no study; create a study with `custodes annotate new`")
         for path in files:
             if path.stem in studies:
                 raise OptionError(
@@ -249,14 +249,16 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, proto)
     except OSError as problem:
-        raise OptionError(f"--host {shown(host)}: {problem.strerror}; for this machine use 127.0.0.1") from None
+        raise OptionError(
+            f"--host {shown(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
+        ) from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
         except OSError as problem:
             raise OptionError(
-                f"port {port} on {host}: {problem.strerror}; choose another with --port, or 0 for any free one"
+                f"port {port} on {host}: {problem.strerror}; choose another port with --port, or 0 for any free port"
             ) from None
         yield listener
 

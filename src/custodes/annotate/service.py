@@ -209,7 +209,7 @@ class Service:
             raise OptionError(f"{', '.join(changed)}: cannot be changed after the first answer; create a new study")
         new, before = plan.stopping.budget, old.stopping.budget
         if (before is None and new is not None) or (before is not None and new is not None and new < before):
-            raise OptionError(f"budget={new}: it can only be increased (now {before or 'unlimited'})")
+            raise OptionError(f"budget={new}: the budget can only be increased (now {before or 'unlimited'})")
         version = max(self._log.state.plans) + 1
         text = msgspec.json.encode(plan).decode()
         self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))

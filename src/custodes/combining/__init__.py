@@ -1,1 +1,1 @@
-"""Combined metrics: existing metrics scaled, selected and weighted to agree with human judgments."""
+"""Combined metrics: existing metrics that are scaled, selected and weighted to agree with human judgments."""

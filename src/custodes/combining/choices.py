@@ -1,9 +1,9 @@
-"""Inner cross-validation for the choice between methods, with each fit shared by all choices that can use it.
+"""Inner cross-validation for the choice between methods. Each fit serves all choices that can use the fit.
 
-The choice for an outer fold must not use it: its inner folds are the other outer folds. A model fitted without the
-folds j and k serves the choice for k, by its score on j, and that for j: ten fits of each method for five folds instead
-of 25 with separate inner folds. For the model of all outputs the inner folds are the outer ones, whose fits exist
-already.
+The choice for an outer fold must not use this fold, so the remaining outer folds are the inner folds. A model fitted
+without the folds j and k serves two choices: the choice for k uses the score on j, and the choice for j uses the score
+on k. Five folds need ten fits of each method, instead of 25 with separate inner folds. For the model of all outputs
+the inner folds are the outer folds, whose fits exist already.
 
 """
 
@@ -26,7 +26,8 @@ from custodes.stats.learning.objective import objective
 def in_pairs(
     of: Task, terms: Terms, folds: Sequence[Ints], among: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[tuple[int, int], Scores]:
-    """By repeat and fold: scores of methods on each of the other folds, fitted without both."""
+    """Scores of methods by repeat and fold: the scores on each further fold, by fits that use neither of the two
+    folds."""
     numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
     jobs = [(repeat, *pair) for repeat, folds_out in enumerate(numbers) for pair in combinations(folds_out, 2)]
     parts = []
@@ -55,8 +56,8 @@ def of_all(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """Scores of methods on each fold (items, systems), fitted without it. `outer_predictions` (items, systems) by name
-    are reused; other methods are fitted here.
+    """Scores of methods on each fold (items, systems), by fits without the fold. Predictions in `outer_predictions`
+    (items, systems), by name of the method, are reused; further methods are fitted here.
     """
     wanting = [method for method in among if method.name not in outer_predictions and not method.mean_of]
     predicted = {method.name: np.full(of.human.size, np.nan) for method in wanting}

@@ -51,49 +51,50 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
-"""Code of the note on a target from which nothing can be learned."""
+"""Code of the note on a target from which no method can learn."""
 
 PARTIALITY = (
     points(
         "largest_partiality",
-        "largest absolute partiality to any system, on held-out items of the first repeat; simultaneous interval over "
-        "all systems",
+        "largest absolute partiality to any system, on held-out items of the first repeat; the interval is "
+        "simultaneous for all systems",
         "Largest partiality",
         interval=True,
         best="low",
     ),
-    label("system", "the system that it concerns"),
+    label("system", "the system with the largest absolute partiality"),
     points(
         "unseen_largest_partiality",
-        "the same, each system by models fitted without it; null for slow methods, or with few systems",
+        "largest absolute partiality to any system, if the models are fitted without this system; null for slow "
+        "methods, or with few systems",
         "Largest partiality, system unseen",
         interval=True,
     ),
-    label("unseen_system", "the system that it concerns"),
+    label("unseen_system", "the system with the largest absolute partiality"),
 )
 
 
 @result
 class Combine(Result):
-    """Combinations of metrics. `model`: the combination by the first method, fitted to all data; `held_out`: ratings of
-    held-out outputs by each method (first repeat); both for the first target. See `combine`.
+    """Combinations of metrics. `model`: the combination by the first method, fitted to all data. `held_out`: ratings of
+    held-out outputs by each method (first repeat). Both are for the first target. See `combine`.
     """
 
     BY, PICTURE = "target", "method_comparison"
 
     comparison: pl.DataFrame = table(
         "Agreement of each method with annotators on held-out outputs.",
-        label("method", "method of combining; the first one is saved", "Way of combining"),
+        label("method", "method of combining; the model of the first method is saved", "Way of combining"),
         score(
             "kendall",
-            "Kendall's tau-b over the outputs of a held-out fold, mean over folds and repeats",
+            "Kendall's tau-b over the outputs of a held-out fold, averaged over folds and repeats",
             "Kendall τ-b",
             interval=True,
             best="high",
         ),
         score(
             "spearman",
-            "Spearman's rho over the outputs of a held-out fold, mean over folds and repeats",
+            "Spearman's rho over the outputs of a held-out fold, averaged over folds and repeats",
             "Spearman ρ",
             interval=True,
             essential=False,
@@ -102,72 +103,77 @@ class Combine(Result):
         score("pearson", "of Pearson's", "Pearson r", interval=True, essential=False, best="high"),
         score(
             "accuracy",
-            "proportion of pairs of outputs of one item, not tied by annotators, in the human order; "
-            "null with `folds='system'`",
+            "proportion of pairs of outputs in the human order, among pairs of the same item without a human "
+            "tie; null with `folds='system'`",
             "In human order",
             interval=True,
             best="high",
         ),
-        score("spread", "standard deviation of the objective over repeats; null with one"),
-        score("seconds", "mean seconds of a fit; of `auto`, of the method it chose"),
-        score("metrics_used", "mean over fits"),
+        score("spread", "standard deviation of the objective over repeats; null with one repeat"),
+        score("seconds", "mean seconds of a fit; for `auto`, of the chosen method"),
+        score("metrics_used", "mean number of metrics over fits"),
     )
     generalisation: pl.DataFrame = table(
-        "Tests of the gain over the best single metric on held-out items, systems, data sets or "
-        "groups. With `unseen='none'` only the row of the folds.",
+        "Tests of the gain over the best single metric on held-out items, systems, data sets or groups. With "
+        "`unseen='none'` there is only the row of the units of `folds`.",
         label(
             "unseen",
-            "what is held out: items; systems, data sets or groups (with their items); or the units of `folds`",
+            "what is held out: items; systems, data sets or groups, together with the items; or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
-        count("n", "number of clusters of items, or of the systems, data sets or groups held out", essential=False),
-        score("score", "the objective, on the pairs of outputs of `seen`", best="high"),
+        count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
+        score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "the objective on the same pairs, by models that saw other items of these systems or "
-            "data sets; null for items",
+            "objective on the same comparisons, by models that were fitted to other items of the held-out "
+            "systems or data sets; null for items",
         ),
-        score("single", "the objective of the best single metric, selected in each training part"),
+        score("single", "objective of the best single metric, which is selected in each training part"),
         score(
-            "gain", "score minus single; interval over clusters of items, and over systems or data sets", interval=True
+            "gain",
+            "score minus single; the interval accounts for clusters of items, and for systems or data sets",
+            interval=True,
         ),
         label(
             "conclusion",
-            "`gain`: the interval of the gain lies above 0; `no gain`: it does not; null without an interval",
+            "`gain`: the interval of the gain lies above 0; `no gain`: the interval does not lie above 0; null "
+            "without an interval",
         ),
     )
     differences: pl.DataFrame = table(
         "Differences between methods.",
         label("method_a", "a row of `comparison`"),
         label("method_b", "another one"),
-        score("difference", "difference in the objective, method_a minus method_b, on the same outputs", interval=True),
+        score("difference", "objective of method_a minus objective of method_b, on the same outputs", interval=True),
         rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
     )
     favoritism: pl.DataFrame = table(
-        "Favoritism of the held-out ratings of the first repeat. No row for verdicts, without "
-        "two rated outputs of one item, or with `folds='system'`.",
+        "Favoritism of the held-out ratings of the first repeat. There is no row for verdicts, if no item has "
+        "two rated outputs, or with `folds='system'`.",
         label("method", "as above", "Way of combining"),
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     partiality: pl.DataFrame = table(
-        "Largest partiality of each method. No row for verdicts, with fewer than five systems, or `folds='system'`.",
+        "Largest partiality of each method. There is no row for verdicts, with fewer than five systems, or with "
+        "`folds='system'`.",
         label("method", "as above", "Way of combining"),
         *PARTIALITY,
     )
     trade_off: pl.DataFrame = table(
-        "Agreement and largest partiality by penalty on partiality. No row without the method `even-handed`.",
-        score("penalty", "strength of the penalty; 0 is `ridge`"),
-        flag("chosen", "whether `even-handed` chose it on all data"),
-        score("score", "the objective on held-out outputs", interval=True),
-        score("loss", "the objective of penalty 0 minus score", interval=True),
+        "Agreement and largest partiality for each penalty on partiality. There is no row without the method "
+        "`even-handed`.",
+        score("penalty", "strength of the penalty; 0 is the method `ridge`"),
+        flag("chosen", "whether `even-handed` chose this penalty on all data"),
+        score("score", "objective on held-out outputs", interval=True),
+        score("loss", "objective with penalty 0 minus objective with this penalty", interval=True),
         *PARTIALITY,
     )
     calibration: pl.DataFrame = table(
-        "Shift of the saved model for each kind of output. No row without `calibrate_by`.",
+        "Shift of the saved model for each kind of output. There is no row without `calibrate_by`.",
         label("kind", "value of the column, or range of the metric"),
-        count("outputs", "rated outputs of the kind"),
-        score("shift", "added to the prediction: mean residual, shrunk by ten outputs without residual"),
+        count("outputs", "number of rated outputs of the kind"),
+        score("shift", "number added to the prediction: the mean residual, with ten outputs of residual 0 added"),
         essential=False,
     )
     weights: pl.DataFrame = table(
@@ -175,18 +181,20 @@ class Combine(Result):
         label("metric", "its name"),
         score(
             "weight",
-            "rise of the prediction from the metric's lowest to its highest score; for trees the "
+            "change of the prediction from the lowest to the highest score of the metric; for trees the "
             "importance, without an interval",
             interval=True,
         ),
-        share("importance", "proportion of the reduction of the trees' error; null without trees"),
+        share(
+            "importance", "proportion of the trees' error reduction that splits on this metric give; null without trees"
+        ),
     )
     groups: pl.DataFrame = table(
-        "Agreement by group of items. No row unless items have two or more groups.",
+        "Agreement by group of items. There are no rows unless items have two or more groups.",
         label("method", "as above", "Way of combining"),
         label("group", "of items"),
-        count("items", "rated outputs of the group"),
-        score("score", "the objective within the group", interval=True, best="high"),
+        count("items", "number of rated outputs of the group"),
+        score("score", "objective within the group", interval=True, best="high"),
         essential=False,
     )
     path: pl.DataFrame = table(
@@ -197,25 +205,25 @@ class Combine(Result):
         score("total_cost", "cumulative cost"),
         score(
             "score",
-            "held-out objective within `total_cost`, by paths selected without the fold",
+            "held-out objective within `total_cost`; each path is selected without the held-out fold",
             interval=True,
         ),
         share("chosen", "proportion of folds whose path contains this metric within the same cost"),
         essential=False,
     )
     pruning: pl.DataFrame = table(
-        "Metrics removed by pruning. No row unless the saved model is pruned (`xgboost-pruned`).",
-        count("step", "number of the step from 1, with all metrics"),
-        count("metrics", "metrics in the model"),
+        "Metrics removed by pruning. There are no rows unless the saved model is pruned (`xgboost-pruned`).",
+        count("step", "number of the step; step 1 has all metrics"),
+        count("metrics", "number of metrics in the model"),
         label("removed", "metric removed after this step"),
-        score("score", "the objective on held-out inner folds"),
+        score("score", "objective on held-out inner folds"),
         essential=False,
     )
     model: CombinedMetric
     held_out: Ratings
 
     def signed(self, provenance: Provenance) -> Self:
-        """A copy with its provenance, which is also stored in the model."""
+        """A copy with this provenance, which is also stored in the model."""
         model = self.model.signed(provenance.digest, str(provenance), provenance.options.get("group"))
         return replace(super().signed(provenance), model=model)
 
@@ -223,15 +231,16 @@ class Combine(Result):
 @question(
     "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
     target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
-    method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The first is saved.",
+    method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
     folds="Held-out units: item; leave-one-out of system, dataset or group; or a table item, fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
-    top="Number of metrics, those of the highest objective in training (default: all).",
-    max_partiality="Largest partiality allowed for even-handed, in points (default: least that costs at most .01).",
-    calibrate_by="Column of items, or metric, whose values or quartiles are calibrated apart.",
-    costs="Table: metric (or rater), cost (default: from the raters table, or 1).",
+    top="Number of metrics to combine, by highest objective in training (default: all metrics).",
+    max_partiality="Largest partiality in points allowed for even-handed (default: least partiality that lowers "
+    "the objective by at most .01).",
+    calibrate_by="Column of items whose values are calibrated separately, or metric whose quartiles are.",
+    costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
     study: Study,
@@ -256,23 +265,25 @@ def combine(
 
     Notes
     -----
-    `target` is an aspect, 'mean:A,B', or several of these; targets from which nothing can be learned are excluded with
-    a note. Of verdicts, the target is the proportion of wins minus losses of each output. The first `method` is fitted
-    on all data and saved in `model`. `objective` is maximised by 'best', 'gp', 'auto' and pruning: 'kendall',
-    'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. `folds` are five folds of whole
-    items or clusters ('item', `repeats` times), or leave one 'system', 'dataset' or 'group' out, or come from a file
-    `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast' ('best', 'equal',
-    'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the raters file.
+    `target` is an aspect, 'mean:A,B', or several of these. Targets from which no method can learn are excluded with a
+    note. For verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first
+    `method` is fitted on all data and saved in `model`. `objective` is maximised by 'best', 'gp', 'auto' and pruning:
+    'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. `folds` are five
+    folds of whole items or clusters ('item', `repeats` times), or leave one 'system', 'dataset' or 'group' out, or come
+    from a file `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast'
+    ('best', 'equal', 'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the
+    raters file.
 
-    'even-handed' penalises partiality: as little as `max_partiality` points of win rate need or, by default, for the
-    least partiality that costs at most .01 of the objective. `trade_off` traces both along the penalty.
-    `calibrate_by` gives each kind of output its own level, learned from the residuals of the training part; kinds are
-    values of a column of items, or quartiles of a metric such as a length.
+    'even-handed' penalises partiality. The penalty is the smallest that reaches `max_partiality` points of win rate. By
+    default it is the penalty of least partiality that lowers the objective by at most .01. `trade_off` has the
+    objective and the partiality of each penalty.
+    `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
+    The kinds are values of a column of items, or quartiles of a metric such as a length.
 
-    With more than 20,000 rated outputs, random clusters with so many are used, and a note says so.
+    With more than 20,000 rated outputs, random clusters with about 20,000 rated outputs are used, and a note says so.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    are Student's t intervals over resampled clusters with fixed predictions; those of differences and gains use the
+    are Student's t intervals over resampled clusters with fixed predictions. Intervals of differences and gains use the
     infinitesimal jackknife.
 
     References
@@ -303,13 +314,15 @@ def combine(
         ignored |= {"unseen": unseen} if unseen == "all" else {}
         refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored)
     if selection.get("aspect") is not None:
-        raise OptionError("aspect: leave it out, as target names the aspect; give target='ASPECT' or 'mean:A,B'")
+        raise OptionError(
+            "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
+        )
     chosen = study.select(**selection)
     targets: list[str | None] = [None]
     if target is not None:
         targets = list(dict.fromkeys(value_list("target", target, labels=chosen.aspects, described=True)))
     if not targets:
-        raise OptionError("target is empty; name an aspect, or leave the target out")
+        raise OptionError("target is empty; give an aspect, or leave target out")
     for target_name in targets:
         aspects_of(target_name, chosen.aspects)
     generator = np.random.default_rng(rng)
@@ -354,7 +367,7 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
     if top is not None and names == (BEST.name,):
-        raise OptionError(f"top={top} has no effect on the method best, which uses one metric; name another method")
+        raise OptionError(f"top={top} has no effect on the method best, which uses one metric; give another method")
     return methods
 
 
@@ -420,41 +433,42 @@ def _notes(
         (
             "direction",
             len(turned),
-            f"weights contradict the declared direction of: {listed(turned)}; check higher_is_better",
+            f"the weights of {listed(turned)} contradict the declared direction; check higher_is_better",
         ),
         (
             "same-items",
             terms.folds == "system",
-            "folds='system' trains on the held-out items, so what metrics reveal of an item itself "
-            "may inflate the scores",
+            "folds='system' trains on other outputs of the held-out items, so the scores may be too high",
         ),
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the saved model is that of the first method, {first}; selecting the best of the table "
-            "would be optimistic",
+            f"the saved model is that of the first method, {first}; the score of a method that is selected for "
+            f"its score is optimistic",
         ),
         (
             "no-weight-intervals",
             base.family == "weights" and base.refits is None,
-            f"{base.name} is too slow to be refitted, so its weights have no intervals",
+            f"{base.name} is too slow to be refitted, so the weights have no intervals",
         ),
     )
     model_notes = noted(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
-        ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
+        ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds} and are not used"),
         (
             # Methods without predictions on some folds are scored on the others, so their folds differ from those of
             # other methods.
             "undefined-folds",
             sum(lost.values()),
-            f"{terms.objective} undefined in folds where predictions are constant; scored on the other folds:"
+            f"{terms.objective} is undefined in folds where predictions are constant, so these methods are "
+            f"scored on fewer folds (number of folds left out):"
             f" {', '.join(f'{name} ({n})' for name, n in lost.items() if n)}",
         ),
         (
             "beyond-declared",
             len(beyond),
-            f"scores outside the bounds of the raters file are clipped: {listed(beyond)}; check the bounds",
+            f"scores outside the bounds of the raters file are clipped, for these metrics: {listed(beyond)}; "
+            f"check the bounds",
         ),
         aspect=aspect_of(of.target),
     )
@@ -462,7 +476,7 @@ def _notes(
 
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
-    """Metrics with scores outside their declared scale, with the proportion of such scores."""
+    """Metrics that have scores outside the declared scale, and the proportion of such scores."""
     rated = of.rows(np.flatnonzero(of.rated))
     with np.errstate(invalid="ignore"):
         beyond = ((rated < scales.low) | (rated > scales.high)).sum(axis=0)

@@ -1,4 +1,4 @@
-"""A combined metric as a readable file, and its application to new scores."""
+"""A combined metric as a readable file, and the application of a combined metric to new scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
-    """The best single metric on training data, in the form of the model file."""
+    """The metric that was best on the training data, as stored in the model file."""
     (best,) = BEST.fit(training).used
     return {
         "metric": of.metrics.raters[best],
@@ -73,9 +73,10 @@ class _Head(msgspec.Struct):
 
 
 class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A combined metric: save it, load it elsewhere, and score outputs for which its metrics are available.
+    """A combined metric, which can be saved, loaded elsewhere, and applied to outputs that have scores of the combined
+    metrics.
 
-    `digest` covers everything except `name`, the name of the metric in ratings.
+    `digest` is a hash of all fields except `name`, the name of the metric in ratings.
     """
 
     format: str
@@ -104,7 +105,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         objective: str,
         validation: Mapping[str, Any],
     ) -> CombinedMetric:
-        """The combination of a fitted formula, unsigned, with only the metrics that affect it."""
+        """The combination of a fitted formula, without a digest, and with only the metrics that affect the formula."""
         n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
         importance = np.broadcast_to(formula.importance, n)
@@ -141,7 +142,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
-        """A copy with the digest of its study, the groups of items used, and the date."""
+        """A copy with the digest of the study, the groups of items used in the fit, and the date."""
         of = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
         model = msgspec.structs.replace(self, provenance={**of, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
@@ -156,7 +157,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @classmethod
     def load(cls, path: str | Path) -> CombinedMetric:
-        """Read a file written by `save`; nothing in it is executed.
+        """Read a file written by `save`. No content of the file is executed.
 
         Raises `InputError` with the reason: no such file, another format or a newer version, a missing, invalid or
         infinite value, invalid trees, a repeated metric, or a manual change of anything but the name.
@@ -173,15 +174,18 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
             model = decode(content, _MODEL)
             if model.digest != model._computed_digest():
-                raise InputError("edited by hand: its content does not match its digest (only the name may change)")
+                raise InputError(
+                    "edited by hand: the content of the file does not match the digest in the file (only the "
+                    "name may be edited)"
+                )
             if not model.name.strip():
-                raise InputError("it has no name")
+                raise InputError("the field name is empty")
         except InputError as problem:
             raise InputError(f"{where.name}: not a valid combined metric: {problem}; fit it again") from None
         return model
 
     def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
-        """The kind of each output (items * systems,), -1 if it is unknown; None without a calibration."""
+        """The kind of each output (items * systems,), or -1 for an unknown kind; None without a calibration."""
         return None if self.calibration is None else self.calibration.positions(study, items, systems)
 
     def predict(self, scores: Floats, kinds: Ints | None = None) -> Floats:
@@ -243,7 +247,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         )
         unknown = 0 if kinds is None else int((kinds[scored] < 0).sum())
-        message = f"{unknown} outputs are of no kind of the calibration and are not shifted"
+        message = f"{unknown} outputs belong to no kind of the calibration and are not shifted"
         return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", unknown, message)))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
@@ -281,7 +285,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             for column, n in sorted(missing.items(), key=lambda pair: -pair[1])
             if n
         ]
-        how = "replaced by their training mean" if self._numbers("weight").any() else "handled by the trees"
+        how = (
+            ("and are replaced by the training mean of the metric")
+            if self._numbers("weight").any()
+            else "which the trees can handle"
+        )
         beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
         clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
         n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
@@ -300,7 +308,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "fitted-on",
                 fitted_on,
-                "the model was fitted on these ratings, so its agreement is overestimated; see held-out ratings",
+                "the model was fitted to these ratings, so agreement with them is overestimated; use the "
+                "held-out ratings",
             ),
         )
 
@@ -311,7 +320,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:
-    """Scores (items, systems) of a metric in its own units, None if it has none here."""
+    """Scores (items, systems) of a metric in the units of the metric; None if the metric has no scores here."""
     direction = study.raters.direction
     if metric not in direction:
         return None

@@ -1,4 +1,4 @@
-"""Costs of metrics, and the path of score against cost."""
+"""Costs of metrics, and the objective by cost of a growing set of metrics."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         if useful.all() and not unlike:
             return declared, []
         if useful.all():
-            why = f"their units differ ({unlike}); give all in one unit by costs= (--costs FILE)"
+            why = f"their units differ ({unlike}); give all costs in one unit with costs= (--costs FILE)"
         else:
             without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
-            why = f"these have no positive cost: {listed(without)}"
-        message = f"costs of the raters file not used, as {why}"
+            why = f"some metrics have no positive cost: {listed(without)}"
+        message = f"the costs of the raters file are not used, because {why}"
         return np.ones(len(useful)), noted(("costs-not-used", bool(useful.any()), message))
     unit: dict[str, str] = {}
     if isinstance(costs, str):
@@ -61,7 +61,7 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     strangers = [name for name in cost_by_name if name not in (*names, *raters)]
     if strangers and len(strangers) == len(cost_by_name):
         raise OptionError(
-            f"{where}: none of its metrics is in the data ({listed(strangers)}); metrics: "
+            f"{where}: no metric of the table is in the data ({listed(strangers)}); metrics: "
             f"{listed(names)}{suggestion(strangers[0], names)}"
         )
     price = np.array(
@@ -70,10 +70,11 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     without, bad = ([names[i] for i in np.flatnonzero(fault)] for fault in (~np.isfinite(price), price <= 0))
     if without:
         raise InputError(
-            f"{where}: no cost of {listed(without)}; give a cost for each metric, or exclude it with metrics="
+            f"{where}: there is no cost of {listed(without)}; give a cost for each metric, or exclude these "
+            f"metrics with metrics="
         )
     if bad:
-        raise InputError(f"{where}: the cost of {listed(bad)} is not positive; give a positive number")
+        raise InputError(f"{where}: the cost of {listed(bad)} is not positive; give positive numbers")
     unlike = _unlike_units(names, [unit.get(n, unit.get(r, "")) for n, r in zip(names, raters, strict=True)])
     if unlike:
         raise InputError(f"{where}: units of costs differ ({unlike}); use one unit")
@@ -83,7 +84,7 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
     """Metrics by the unit of their cost, for a message; empty if all units are equal."""
     rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
-    return "; ".join(f"{unit or 'no unit said'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
+    return "; ".join(f"{unit or 'no unit'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
 def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:

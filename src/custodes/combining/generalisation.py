@@ -20,7 +20,7 @@ from custodes.stats.learning.unseen import Moves, Over
 
 ITEMS, SYSTEMS = "items", "systems"
 GROUPS = {"dataset": "data sets", "group": "groups"}
-"""Held-out columns of the items file, with their names in messages."""
+"""Columns of the items file whose values are held out, and the names of these columns in messages."""
 
 GAIN, NO_GAIN = "gain", "no gain"
 
@@ -28,11 +28,11 @@ LEAST_SYSTEMS = 4
 """Minimum number of systems for generalisation to other systems."""
 
 MOST_FOLDS = 20
-"""Maximum number of folds of systems; with more systems, several are held out together."""
+"""Maximum number of folds of systems. With more systems, several systems are held out together."""
 
 
 def conclusion(low: float) -> str | None:
-    """Conclusion from the lower end of the interval of a gain; None without an interval."""
+    """Conclusion from the lower bound of the interval of a gain; None without an interval."""
     return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
 
 
@@ -78,7 +78,9 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
     if terms.folds == "item" and terms.unseen != "none":
         tried = tuple(method for method in others if method.fast or terms.unseen == "all")
         slow = [method.name for method in others if method not in tried]
-        message = "not tested on unseen systems and data sets, because fits are slow: {}; use unseen='all'"
+        message = (
+            "methods with slow fits are not tested on unseen systems and data sets: {}; to test them, set unseen='all'"
+        )
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
         if tried:
             held_out = without_systems(trial, (*tried, BEST), rng, progress)
@@ -129,13 +131,19 @@ def _rows(
 def without_systems(
     trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> WithoutSystems | str:
-    """Predictions of held-out items by models fitted without each system as well; or the reason why not."""
+    """Predictions of held-out items by models that are fitted without each system too, or the reason why there are
+    none."""
     of = trial.of
     rated = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
-        return "unseen systems are not tested: with verdicts, the win rate of an output depends on the held-out systems"
+        return (
+            "unseen systems are not tested, because with verdicts the win rate of an output depends on the "
+            "held-out systems"
+        )
     if len(rated) < LEAST_SYSTEMS:
-        return f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated {len(rated)}"
+        return (
+            f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated only {len(rated)}"
+        )
     n_held = min(len(rated), MOST_FOLDS)
     held = np.full(len(of.design.systems), -1, dtype=np.intp)
     held[rated] = np.arange(n_held) if n_held == len(rated) else grouped_folds(rated, n_folds=n_held, rng=rng)
@@ -168,7 +176,8 @@ def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) 
 def _groups(
     column: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
-    """Comparisons within data sets (or groups) by models fitted without their items; or the reason why not."""
+    """Comparisons within data sets (or groups) by models fitted without the items of each, or the reason why there are
+    none."""
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
     present = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}

@@ -1,4 +1,4 @@
-"""Kinds of output whose level is calibrated: values of a column of items, or quartiles of a metric."""
+"""Kinds of output that are calibrated separately: values of a column of items, or quartiles of a metric."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Kinds(NamedTuple):
 def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
     """Kinds of the outputs of a design; quartiles are those of the `rated` ones (items, systems).
 
-    Raises `OptionError` for an unknown column, too many kinds, and kinds that tell the system of an output.
+    Raises `OptionError` for an unknown column, too many kinds, and kinds that determine the system of an output.
     """
     values = _values(study, design.items, design.systems, column)
     of_rated = values.filter(pl.Series(rated.ravel()))
@@ -56,12 +56,14 @@ def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
     names = slice_names(of_rated, edges, column, option=OPTION)
     position = slice_positions(values, edges, names).reshape(rated.shape)
     if len(names) < 2:
-        raise OptionError(f"{OPTION}={column!r}: the rated outputs have {len(names)} kind; at least two are needed")
+        raise OptionError(
+            f"{OPTION}={column!r}: all rated outputs are of one kind; give a column with at least two values"
+        )
     present = [np.unique(kinds[used]) for kinds, used in zip(position.T, rated.T, strict=True)]
     if all(len(kinds) <= 1 for kinds in present):
         raise OptionError(
-            f"{OPTION}={column!r}: all outputs of a system are of one kind, so a calibration would learn systems; "
-            "choose a column that varies within systems"
+            f"{OPTION}={column!r}: all outputs of a system are of one kind, so a calibration would favour "
+            f"systems; choose a column that varies within systems"
         )
     return Kinds(column, edges, names, position)
 
@@ -69,13 +71,18 @@ def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
 def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: str) -> pl.Series:
     """Values of a column of items, an attribute of outputs or a metric, for all outputs (items * systems,)."""
     if column == "system":
-        raise OptionError(f"{OPTION}='system': a calibration by system would favour systems; allowed: kinds of output")
+        raise OptionError(
+            f"{OPTION}='system': a calibration by system would favour systems; give a column of items, or a metric"
+        )
     if column in study.metrics:
         aspects = study.ratings.frame.filter(pl.col("rater") == column)["aspect"].unique()
         if len(aspects) == 1:
             panel = Panel.from_study(study, raters=[column], aspect=aspects[0], items=items, systems=systems)
             return pl.Series(study.raters.direction[column] * panel.values.ravel()).fill_nan(None)
-        raise OptionError(f"{OPTION}={column!r}: the metric rates {len(aspects)} aspects; name a column of items")
+        raise OptionError(
+            f"{OPTION}={column!r}: the metric has ratings of {len(aspects)} aspects, so it is "
+            f"ambiguous which ones are meant; give a column of the items instead"
+        )
     outputs = pl.DataFrame(
         {"item": [item for item in items for _ in systems], "system": list(systems) * len(items)},
         schema={"item": pl.String, "system": pl.String},

@@ -1,4 +1,4 @@
-"""Normalisation of metrics: clipped to [low, high] and scaled to [0, 1], 1 being the best."""
+"""Normalisation of metrics: scores are clipped to [low, high] and scaled to [0, 1], where 1 is the best."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 
 LEAST_USED = 0.05
-"""Minimum proportion of a known scale that scores must cover; otherwise they are on another scale (BLEU .31 instead of
-31)."""
+"""Minimum proportion of a known scale that scores must cover. Otherwise the scores are on another scale (BLEU .31
+instead of 31)."""
 
 _ROUNDING = 1e-6  # tolerance relative to the scale's width: single precision can give a BERTScore of 1.0000001
 

@@ -34,8 +34,8 @@ class Terms:
     def __post_init__(self) -> None:
         if self.objective == "accuracy" and self.folds == "system":
             raise OptionError(
-                "objective='accuracy' compares systems of an item, and folds='system' holds out a single "
-                "one; choose another objective"
+                "objective='accuracy' compares systems of an item, but folds='system' holds out one system at a "
+                "time; choose another objective"
             )
         between("confidence", self.confidence, 0, 1)
         even_handed = EVEN_HANDED in self.methods
@@ -51,8 +51,8 @@ class Terms:
         """Raise `OptionError` for settings that do not fit a task."""
         if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
             raise OptionError(
-                "objective='accuracy' compares outputs of an item, and annotators rated one of each; "
-                "choose another objective"
+                "objective='accuracy' compares outputs of an item, but annotators rated only one output of each "
+                "item; choose another objective"
             )
         if of.verdicts and EVEN_HANDED in self.methods:
             raise OptionError(

@@ -97,11 +97,12 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     """Favoritism and pairwise accuracy of the held-out ratings."""
     of, terms = trial.of, trial.terms
     reason = (
-        "folds='system': the systems of an item are predicted by different models, so they are not compared"
+        "folds='system': different models predict the systems of an item, so favoritism is not computed"
         if terms.folds == "system"
-        else "human ratings are verdicts; use favoritism of the held-out ratings joined with them"
+        else "human ratings are verdicts, so favoritism is not computed here; join the held-out ratings with "
+        "the verdicts and use favoritism"
         if of.verdicts
-        else "no item has human ratings of two outputs: no favoritism"
+        else "no item has human ratings of two outputs, so favoritism is not computed"
         if not (of.rated.sum(axis=1) > 1).any()
         else ""
     )
@@ -122,7 +123,8 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
 def weight_columns(
     trial: Trial, formula: Formula, base: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Weights of normalised metrics (only trees: importances), with intervals from refits on resampled clusters.
+    """Weights of normalised metrics (importances for a model of trees alone), with intervals from refits on resampled
+    clusters.
 
     Importances are never negative and increase with repeated rows, so a bootstrap gives them no valid interval.
     """

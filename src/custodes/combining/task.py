@@ -33,11 +33,11 @@ from custodes.stats.ratios import mean_of_defined
 FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
 MOST_OUTPUTS, LEAST_CLUSTERS = 20_000, 100
-"""Rated outputs that methods learn from and are tested on; of more, clusters are drawn, but not fewer than so many.
-The time of resampled correlations and of refits grows with the outputs."""
+"""Number of rated outputs for fits and tests. If there are more, clusters are drawn until this number is reached. The
+time of resampled correlations and of refits grows with the number of outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
-"""The rule of the note that not all rated outputs were used."""
+"""Code of the note that not all rated outputs were used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,23 +132,24 @@ def task(chosen: Study, target: str | None) -> Task:
         (
             "no-scores-of-outputs",
             len(unscored),
-            f"excluded, because only scores of single outputs can be combined: {listed(unscored)}",
+            f"metrics without scores of single outputs are excluded, because they cannot be combined: "
+            f"{listed(unscored)}",
         ),
         (
             "not-on-rated",
             len(stuck),
-            f"excluded, because their scores of rated outputs are missing or constant: {listed(stuck)}",
+            f"metrics whose scores of the rated outputs are missing or constant are excluded: {listed(stuck)}",
         ),
         (
             "missing-metric-scores",
             missing,
-            f"{missing} metric scores of rated outputs are missing: linear methods use the training "
-            "mean, XGBoost handles them itself",
+            f"{missing} metric scores of rated outputs are missing; linear methods replace them by the training "
+            f"mean, and XGBoost handles missing scores itself",
         ),
         (
             "more-features-than-rows",
             n if n >= rated.sum() else 0,
-            f"{n} metrics and {rated.sum()} rated outputs: more features than data",
+            f"{n} metrics and {rated.sum()} rated outputs, so there are more features than data",
         ),
         aspect=aspect_of(name),
     )
@@ -207,8 +208,8 @@ def sampled(of: Task, rng: np.random.Generator) -> Task:
     items = np.flatnonzero(np.isin(design.units, drawn) & of.rated.any(axis=1))
     rated = of.rated[items]
     message = (
-        f"fitted and tested on {rated.sum()} of {total} rated outputs, which bounds the time: those of {len(drawn)} of"
-        f" {len(clusters)} items (or clusters), drawn at random"
+        f"to limit the time, methods are fitted and tested on {rated.sum()} of {total} rated outputs, from "
+        f"{len(drawn)} of {len(clusters)} items (or clusters), drawn at random"
     )
     notes = (*of.notes, *noted((SAMPLED, True, message), aspect=aspect_of(of.target)))
     kinds = of.kinds and of.kinds._replace(position=of.kinds.position[items])
@@ -291,7 +292,7 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
     if by in ("dataset", "group"):
         labels, where = {"dataset": design.dataset, "group": design.group}[by], f"folds={by!r}"
         if not all(labels):
-            raise OptionError(f"{where}: items without a {by}; give every one a {by} in the items file")
+            raise OptionError(f"{where}: some items have no {by}; give every item a {by} in the items file")
     else:
         labels, where = _from_file(design, by), by
     return [labelled_folds(of, labels, where)]
@@ -302,11 +303,14 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
     any_rated = np.asarray(of.rated.any(axis=1))
     present = sorted({label for label, is_rated in zip(labels, any_rated, strict=True) if is_rated and label})
     if len(present) < 2:
-        raise OptionError(f"{where}: only {len(present)} fold ({listed(present)}); give at least two")
+        raise OptionError(f"{where}: there is only {len(present)} fold ({listed(present)}); give at least two folds")
     code = np.where(any_rated, label_codes(pl.Series(labels, dtype=pl.String), present), -1)
     unit, fold = np.unique(np.stack([of.design.units, code])[:, code >= 0], axis=1)
     if len(np.unique(unit)) < len(unit):
-        raise OptionError(f"{where}: items of one cluster are in different folds, which leaks; keep them together")
+        raise OptionError(
+            f"{where}: items of one cluster are in different folds, so training data leak into "
+            f"the held-out data; put each cluster into one fold"
+        )
     for k, label in enumerate(present):
         if np.count_nonzero(fold != k) < 2:
             raise OptionError(
@@ -325,7 +329,7 @@ def _from_file(design: Design, path: str) -> tuple[str, ...]:
     fold_of = dict(frame.iter_rows())
     if not any(item in fold_of for item in design.items):
         raise InputError(
-            f"{path}: none of its items is in the data ({listed(fold_of, limit=3)}; {listed(design.items, limit=3)})"
+            f"{path}: no item of the file is in the data ({listed(fold_of, limit=3)}; {listed(design.items, limit=3)})"
         )
     return tuple(fold_of.get(item, "") for item in design.items)
 

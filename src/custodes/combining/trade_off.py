@@ -1,4 +1,4 @@
-"""Partiality of combined metrics, and the agreement that less of it costs."""
+"""Partiality of combined metrics, and the decrease of agreement that a lower partiality causes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN, UNSEEN = "", "unseen_"
 
 
 def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str, Any]:
-    """The largest partiality of each method on held-out items of the first repeat; no rows where it is undefined."""
+    """The largest partiality of each method on held-out items of the first repeat. Undefined values have no row."""
     of = trial.of
     if of.verdicts or trial.terms.folds == "system" or not (of.rated.sum(axis=1) > 1).any():
         return {}
@@ -85,7 +85,8 @@ def _notes(trial: Trial, size: float) -> list[Note]:
         (
             "no-partiality",
             np.isnan(size),
-            "partiality is undefined (it needs five systems with ten rated items), so even-handed is ridge",
+            "partiality is undefined, because it needs five systems with ten rated items each; even-handed is "
+            "the same as ridge here",
         ),
         (
             "bound-not-satisfied",

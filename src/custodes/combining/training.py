@@ -1,4 +1,4 @@
-"""Fits of methods on training parts, and their predictions of held-out outputs."""
+"""Fits of methods on training parts, and predictions of held-out outputs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def fitted(
     progress: Progress,
     desc: str,
 ) -> list[Fits]:
-    """Fit every method on every part, and predict its held-out outputs."""
+    """Fit every method on every training part, and predict the held-out outputs of the part."""
 
     def fit(part: Part, rng: np.random.Generator) -> Fits:
         scales, training = training_data(of, terms, part.train, rng, part.inner)

@@ -50,11 +50,12 @@ class Validate(Result):
     """A combined metric on data that were not used in its fit. See `validate`."""
 
     comparison: pl.DataFrame = table(
-        "Agreement of the combined metric and of single ones, on the outputs rated by annotators and all of these.",
+        "Agreement of the combined metric and of single metrics, on the outputs that annotators and all these "
+        "metrics rated.",
         label(
             "rater",
-            "combined; best single: selected on the data of the fit; best in hindsight: selected on "
-            "these data, and so optimistic",
+            "combined: the combined metric; best single: the metric selected on the data of the fit; best in "
+            "hindsight: the metric selected on these data, which is optimistic",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
@@ -66,22 +67,24 @@ class Validate(Result):
                 ("pearson", "Pearson's correlation", "Pearson r"),
                 (
                     "accuracy",
-                    "proportion of pairs of outputs of one item, not tied by annotators, in the human order",
+                    "proportion of pairs of outputs in the human order, among pairs of the same item without a "
+                    "human tie",
                     "In order",
                 ),
             )
         ),
     )
     gains: pl.DataFrame = table(
-        "Gain of the combined metric over single ones, by the objective.",
-        label("rater", "the other metric, as in `comparison`"),
-        label("metric", "its name in these data"),
-        label("unseen", "what is resampled: items (for these systems), or systems (and items)"),
+        "Gain of the combined metric over single metrics in the objective.",
+        label("rater", "the single metric, as in `comparison`"),
+        label("metric", "name of the single metric in these data"),
+        label("unseen", "what is resampled: items, with the systems fixed; or systems and items"),
         count("n", "number of clusters of items, or of systems", essential=False),
-        score("gain", "combined minus this metric", interval=True),
+        score("gain", "objective of the combined metric minus objective of this metric", interval=True),
         label(
             "conclusion",
-            "`gain`: the interval lies above 0; `no gain`: it does not; null without an interval, and in hindsight",
+            "`gain`: the interval lies above 0; `no gain`: the interval does not lie above 0; null without an "
+            "interval, and for the best in hindsight",
         ),
     )
 
@@ -91,7 +94,7 @@ class Validate(Result):
     model="Model file.",
     rename="OLD=NEW: name of a rater in the data and in the model; comma list or repeated.",
     objective="Statistic of the gains (default: the objective of the model).",
-    scales="Bounds of the metric scores: from the model, or from the data.",
+    scales="Bounds of the metric scores: those of the model, or of these data.",
 )
 def validate(
     study: Study,
@@ -153,12 +156,15 @@ def _renamed(study: Study, rename: Rename) -> Study:
     for old, new in pairs:
         if old not in directions:
             raise OptionError(
-                f"rename: no rater {old!r} in {study.name}; raters: {listed(directions)}{suggestion(old, directions)}"
+                f"rename: there is no rater {old!r} in {study.name}; raters: "
+                f"{listed(directions)}{suggestion(old, directions)}"
             )
         if new in directions and new not in dict(pairs):
             raise OptionError(f"rename {old}={new!r}: {study.name} already has a rater {new!r}; rename or exclude one")
     if len({new for _, new in pairs}) < len(dict(pairs)):
-        raise OptionError(f"rename: two raters get the same name ({listed((f'{old}={new}' for old, new in pairs))})")
+        raise OptionError(
+            f"rename: two raters would get the same name ({listed((f'{old}={new}' for old, new in pairs))})"
+        )
     to = pl.col("rater").replace(dict(pairs))
     return replace(
         study,
@@ -172,7 +178,10 @@ def _renamed(study: Study, rename: Rename) -> Study:
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise OptionError(f"rename {text!r}: write OLD=NEW, a rater of the data and its name in the model")
+        raise OptionError(
+            f"rename {text!r}: give OLD=NEW, where OLD is the name of a rater in the data and NEW "
+            f"is the name in the model"
+        )
     return old, new
 
 
@@ -188,7 +197,7 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
     if len(chosen.aspects) == 1:
         return list(chosen.aspects)
     raise OptionError(
-        f"{study.name}: no human ratings of {combined.target!r}, which the model predicts; give "
+        f"{study.name}: there are no human ratings of {combined.target!r}, which the model predicts; give "
         "aspect='ASPECT', one of "
         f"{listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
     )
@@ -227,7 +236,9 @@ def _validated(
     human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
     n, lost = int(np.isfinite(human).sum()), int((of.rated & ~np.isfinite(human)).sum())
     if n < 2:
-        raise InputError(f"{study.name}: no output rated by annotators, the combined metric and {rivals[0].name!r}")
+        raise InputError(
+            f"{study.name}: there is no output with ratings by annotators, the combined metric and {rivals[0].name!r}"
+        )
     compared = {name: _moves(of, human, everyone, name) for name in {*STATISTICS, by}}  # type: ignore[arg-type]
     tables = Validate.part(
         target,
@@ -236,7 +247,12 @@ def _validated(
     )
     remarks = noted(
         ("no-best-single", bool(reason), reason),
-        ("not-in-common", lost, f"{lost} outputs with human ratings excluded: not all compared metrics rated them"),
+        (
+            "not-in-common",
+            lost,
+            f"{lost} outputs with human ratings are excluded, because some of the compared "
+            f"metrics have no score of them",
+        ),
         aspect=aspect_of(target),
     )
     units = len(np.unique(of.design.units[np.isfinite(human).any(axis=1)]))
@@ -264,8 +280,8 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
             )
             raise InputError(
                 f"{study.name}: the scale of {column.label!r} differs, {here[0]:.3g} to {here[1]:.3g} "
-                f"here and {there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the "
-                "bounds from these data, or fit a model without it"
+                f"here and {there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the bounds "
+                f"from these data, or fit a model without this metric"
             )
 
 
@@ -279,7 +295,8 @@ def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
 
 
 def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
-    """The best single metric of the fit, if known and present, and the best one here; or the reason why not."""
+    """The best single metric of the fit, if it is known and present, and the best single metric here. The last value is
+    the reason if the former is absent."""
     rivals, reason = [], ""
     single = combined.validation.get("single")
     if not isinstance(single, dict):
@@ -289,7 +306,10 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         name = name_of(metric, aspect)
         raw = raw_scores(study, metric, aspect, of.design.items, of.design.systems)
         if raw is None:
-            reason = f"{name!r}, the best single metric of the fit, is not in these data; see rename"
+            reason = (
+                f"{name!r}, the best single metric of the fit, is not in these data; if it has another "
+                f"name here, use rename"
+            )
         else:
             rivals.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
     rows = np.flatnonzero(of.rated.ravel())

@@ -36,23 +36,24 @@ def new(
         Path | None, Parameter(help="Table of comparisons with known answers, to test the annotators.")
     ] = None,
     metric: Annotated[
-        str | None, Parameter(help="Metric of the inputs to combine with the human answers; see --estimator.")
+        str | None, Parameter(help="Metric of the inputs that --estimator combines with the human answers.")
     ] = None,
     serve_for: Annotated[
         Number,
         Parameter(
             name="--serve",
-            help="Serve the study at once on this machine, with links for so many annotators, as annotate serve does.",
+            help="Serve the study immediately on this machine, with links for this number of annotators, like "
+            "annotate serve.",
         ),
     ] = None,
     write_plan: Annotated[Path | None, Parameter(help="Write the plan as a commented .toml file, then exit.")] = None,
     reading: Reading = READING,
     **options: Any,
 ) -> None:
-    """Create an annotation study from texts: one file with all texts and the order of all questions.
+    """Create an annotation study from texts: one file holds all texts and the order of all questions.
 
-    Texts are rows of item, system, text, or of item and outputs by system; context, image and source are optional.
-    References are kept for metrics and not displayed.
+    Texts are rows with item, system and text, or rows with an item and the outputs of all systems. Context, image and
+    source are optional. References are stored for metrics and are not displayed.
 
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
@@ -107,7 +108,7 @@ def add(
     ] = None,
     reading: Reading = READING,
 ) -> None:
-    """Add systems or items to a study that is not being served; answers and orders are kept.
+    """Add systems or items to a study that is not being served. Existing answers and orders do not change.
 
     Example: `custodes annotate add study.db outputs2.jsonl`
     """
@@ -142,7 +143,8 @@ def rehearse(
     ] = None,
     annotators: Annotated[Number, Parameter(help="Number of annotators at the same time (default: 20).")] = None,
     margins: Annotated[
-        str | None, Parameter(help="Margins of careful annotators between consecutive systems (default: 0,0.2).")
+        str | None,
+        Parameter(help="Margins by which careful annotators prefer each system to the next one (default: 0,0.2)."),
     ] = None,
     careless: Annotated[
         float | None, Parameter(help="Proportion of annotators who answer at random (default: 0.1).")
@@ -150,13 +152,17 @@ def rehearse(
     sided: Annotated[
         float | None, Parameter(help="Proportion of annotators who always choose the first output (default: 0.1).")
     ] = None,
-    leaving: Annotated[float | None, Parameter(help="Probability of leaving after an answer (default: 0.02).")] = None,
+    leaving: Annotated[
+        float | None, Parameter(help="Probability that an annotator leaves after an answer (default: 0.02).")
+    ] = None,
     seconds: Annotated[float | None, Parameter(help="Median time of an answer in seconds (default: 40).")] = None,
     reliability: Annotated[
         float | None,
         Parameter(help="Correlation of a careful annotator's impression with the true quality (default: 0.8)."),
     ] = None,
-    repetitions: Annotated[Number, Parameter(help="Simulations of each plan and margin (default: 20).")] = None,
+    repetitions: Annotated[
+        Number, Parameter(help="Number of simulations of each plan and margin (default: 20).")
+    ] = None,
     seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,
 ) -> int:

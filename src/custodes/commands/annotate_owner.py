@@ -26,7 +26,7 @@ Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 
 @contextmanager
 def held(study: Path) -> Iterator[Service]:
-    """The study, opened; an error if it is being served."""
+    """The opened study. Raises an error if the study is being served."""
     from custodes.annotate.service import Service
 
     with Service.open(study, threaded=False) as service:
@@ -39,11 +39,17 @@ def invite(
     annotators: Annotated[int, Parameter(help="Number of links.", converter=whole)],
     url: Annotated[
         str | None,
-        Parameter(help="Start of the links (default: the last address of the server, else the default of `serve`)."),
+        Parameter(
+            help="Beginning of the links (default: the last address of the server; before the first "
+            "start, the default of `serve`)."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=["--output", "-o"], help="File of the links (.csv; keep it secret) (default: printed)."),
+        Parameter(
+            name=["--output", "-o"],
+            help="File for the links (.csv), which must be kept secret (default: the links are printed).",
+        ),
     ] = None,
 ) -> None:
     """Create one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
@@ -56,7 +62,7 @@ def invite(
         check_distinct_files([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(
-                f"{output} exists already, and may hold links that cannot be made again; name another file"
+                f"{output} exists already and may hold links that cannot be created again; give another file"
             )
     from custodes.annotate.server import check_address, local_url
 
@@ -68,7 +74,7 @@ def invite(
         service.set_address(start).result()
     text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
     if url is None:
-        tell(f"note: links begin with {start}, so serve the study at this address, or choose another one with --url")
+        tell(f"note: links begin with {start}; serve the study at this address, or give another address with --url")
     if output is None:
         put([text.encode()])
         return
@@ -118,9 +124,11 @@ def exclude(
     study: Study,
     worker: Worker,
     *,
-    why: Annotated[str, Parameter(help="Reason, stored in the study; it must not depend on the answers.")],
+    why: Annotated[
+        str, Parameter(help="Reason, which is stored in the study. The reason must not depend on the answers.")
+    ],
 ) -> None:
-    """Exclude an annotator. Their answers in open interim analyses are collected again; completed ones do not change.
+    """Exclude an annotator. Open interim analyses collect the answers again; completed interim analyses do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
@@ -136,7 +144,7 @@ def forget(study: Study, worker: Worker) -> None:
     """
     with held(study) as service:
         service.forget(worker).result()
-    say(f"{study}: {worker} is no longer named anywhere; earlier copies still contain the name")
+    say(f"{study}: {worker} is no longer named in the study; earlier copies of the study still contain the name")
 
 
 def reconcile(
@@ -145,9 +153,10 @@ def reconcile(
     *,
     output: Output = OUTPUT,
 ) -> int:
-    """Compare a platform's list of completion codes with a study: whom to pay, and which claims are wrong.
+    """Compare a platform's list of completion codes with a study, to see whom to pay and which codes are wrong.
 
-    Exit status 1 if a code belongs to another annotator, or an annotator is missing. The study may be served meanwhile.
+    Exit status 1 if a code belongs to another annotator, or an annotator is missing. The study may be served at the
+    same time.
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
@@ -163,7 +172,7 @@ def backup(
 ) -> None:
     """Copy a study, also while it is served. The copy can be served.
 
-    It replaces an earlier copy of the same study, and no other file.
+    The command overwrites an earlier copy of the same study, but no other file.
 
     Example: `custodes annotate backup study.db -o copy.db`
     """

@@ -18,11 +18,11 @@ from custodes.errors import OptionError, shown
 from custodes.question_commands import with_parameters
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
-"""Options with another name than their key."""
+"""Options whose names differ from the key in the plan."""
 SINGLE = {"aspects": "aspect"}
-"""Alternative names of options that can be repeated, once for each value."""
+"""Alternative names of repeatable options, which take one value each time."""
 IN_A_FILE = {("annotators", "codes")}
-"""Keys available only in a file, because a table cannot be given on the command line."""
+"""Keys that only a plan file can set, because a table cannot be given on the command line."""
 
 
 def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +63,7 @@ def _option(section: str, key: str, default: str, text: str) -> inspect.Paramete
 
 
 def _value(name: str, kind: Any, text: Any) -> Any:
-    """A value of a plan from its text on the command line; several texts are a list."""
+    """A value of a plan from a text on the command line, or a list of values from several texts."""
     parts = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
     try:
         if parts:

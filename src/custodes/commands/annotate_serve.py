@@ -1,4 +1,4 @@
-"""The command `annotate serve`, with a light entry point of its own that does not import the other commands."""
+"""The command `annotate serve`, with a separate entry point that does not import any other command."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def serve(
         str | None, Parameter(help="Public address behind a proxy, such as https://ask.example.org.")
     ] = None,
     backup: Annotated[
-        Path | None, Parameter(help="Folder for copies: at the start, every 15 minutes, at the end.")
+        Path | None, Parameter(help="Folder for copies, which are made at the start, every 15 minutes and at the end.")
     ] = None,
     open_browser: Annotated[
         bool, SWITCH, Parameter(name="--open", help="Open the owner's page in the browser.")
     ] = False,
     i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
     annotators: Annotated[
-        int, Parameter(help="Number of new links for annotators; they are printed once.", converter=whole)
+        int, Parameter(help="Number of new links for annotators, which are printed once.", converter=whole)
     ] = 0,
 ) -> None:
     """Serve studies until Ctrl-C: the annotators' pages and the owner's page, whose link is printed.
 
-    At the end it prints the state of each study and the command to run next.
+    At the end the command prints the state of each study and the command to run next.
 
     Example: `custodes annotate serve study.db --annotators 4 --backup copies`
     """
@@ -61,7 +61,7 @@ def flushed(text: str) -> None:
 
 
 def main() -> None:
-    """`custodes annotate serve` with half the memory of the whole command and a faster start."""
+    """Run `custodes annotate serve` with half the memory of the full command line and a faster start."""
     app, annotate = App(**HOW), App(name="annotate")
     app.command(annotate)
     annotate.command(serve)

@@ -61,9 +61,14 @@ def convert(
     into, keeps = is_folder(output), output.endswith(".toml")
     if keeps and (table is not None or quote_formulas):
         option = "--table" if table is not None else "--quote-formulas"
-        raise OptionError(f"convert: -o {output} stores how tables are read, so {option} has no effect")
+        raise OptionError(
+            f"convert: -o {output} is a schema file, which stores how tables are read, so "
+            f"{option} has no effect; leave {option} out"
+        )
     if to == "every-eval-ever" and (not into or table is not None or quote_formulas):
-        raise OptionError("convert: --to every-eval-ever writes a folder of JSON: give -o DIR/ and no option of tables")
+        raise OptionError(
+            "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out options for tables"
+        )
     if not into:
         check_writable(output)
     if not into and not keeps:
@@ -79,17 +84,22 @@ def convert(
     for note in dict.fromkeys(study.notes):
         tell(f"note: {note.message}")
     if probes := study.probes.height:
-        tell(f"note: {probes} probes are left out; copy NAME.probes.csv of the verdicts next to the new file")
+        tell(
+            f"note: {probes} probes are left out; copy the file NAME.probes.csv of the verdicts into the "
+            f"folder of the new file"
+        )
     if to == "every-eval-ever":
         lost = study.preferences.frame.height
         if lost:
-            tell(f"note: {lost} verdicts are left out; Every Eval Ever holds scores")
+            tell(f"note: {lost} verdicts are left out, because Every Eval Ever holds only scores")
         for place in write_every_eval_ever(study, folder(output)):
             say_written(place)
         return
     tables = long_tables(study)
     if table is not None and table not in tables:
-        raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
+        raise OptionError(
+            f"convert: the input has no table {table!r}; tables: {', '.join(tables)}{suggestion(table, tables)}"
+        )
     if into:
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
@@ -112,11 +122,13 @@ def convert(
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
-    """Write the reading and selection of these inputs as a file for `--schema`, after a test."""
+    """Test how these inputs are read and selected, and write the options as a file for `--schema`."""
     check_writable(output)
     reading.selected(inputs, selection)
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
     schema = before.under(Columns.make(reading.mapping), reading.own, selection)
     if not (schema.columns or schema.reading or schema.selection):
-        raise OptionError(f"convert: nothing to store in {output}; give --column, --columns, --reader or --human")
+        raise OptionError(
+            f"convert: no option is given that {output} could store; give --column, --columns, --reader or --human"
+        )
     return write_atomically(output, schema.to_toml(Path(output).parent))

@@ -26,18 +26,23 @@ Names = list[str] | None
 
 def count(
     *files: Annotated[
-        str, Parameter(help="Parquet, CSV or JSON Lines, of one kind; patterns such as 'part*.parquet'.")
+        str,
+        Parameter(
+            help="Files of one format: Parquet, CSV or JSON Lines. Patterns such as 'part*.parquet' are allowed."
+        ),
     ],
     output: Annotated[
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File of the counts: NAME.counts.json; for labels a table (.csv .tsv .jsonl .parquet).",
+            help="File of the counts: NAME.counts.json for scores and verdicts, a table (.csv .tsv .jsonl "
+            ".parquet) for labels.",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
     human: Annotated[
-        Names, Parameter(help="Raters that are annotators (default: kind human).", negative="", group=SELECTION)
+        Names,
+        Parameter(help="Raters that are annotators (default: raters of kind human).", negative="", group=SELECTION),
     ] = None,
     metrics: Annotated[
         Names, Parameter(help="Metrics (default: all other raters).", negative="", group=SELECTION)
@@ -53,14 +58,16 @@ def count(
         Parameter(help="Scores: combine annotators by mean (default) or vote.", group=STATISTICS),
     ] = None,
     ties: Annotated[
-        float | None, Parameter(help="Scores: metric scores tie up to this difference.", group=STATISTICS)
+        float | None, Parameter(help="Scores: two metric scores are a tie up to this difference.", group=STATISTICS)
     ] = None,
     human_ties: Annotated[
-        float | None, Parameter(help="Scores: human scores tie up to this difference.", group=STATISTICS)
+        float | None, Parameter(help="Scores: two human scores are a tie up to this difference.", group=STATISTICS)
     ] = None,
     lower: Annotated[
         Names,
-        Parameter(help="Scores: raters with lower is better; comma list or repeated.", negative="", group=STATISTICS),
+        Parameter(
+            help="Scores: raters for which lower is better; comma list or repeated.", negative="", group=STATISTICS
+        ),
     ] = None,
     orders: Annotated[
         Literal["mean", "consistent"] | None,
@@ -71,9 +78,9 @@ def count(
         Parameter(help="polars (default; works in batches) or duckdb (can spill to a disk).", show_default=False),
     ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
-    spill: Annotated[str | None, Parameter(help="duckdb: folder for data above the memory limit.")] = None,
+    spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,
     batches: Annotated[
-        int | None, Parameter(help="polars, scores and labels: number of batches of items.", converter=whole)
+        int | None, Parameter(help="polars with scores or labels: number of batches of items.", converter=whole)
     ] = None,
     column: Annotated[
         Names,
@@ -91,19 +98,20 @@ def count(
 ) -> None:
     """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
 
-    Counts of scores and verdicts are an input of leaderboard; with human ratings and metrics also of favoritism,
-    ranking and correction. Counts of labels are an input of rates.
+    Counts of scores and verdicts are an input of leaderboard. With human ratings and metrics they are also an input of
+    favoritism, ranking and correction. Counts of labels are an input of rates.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
     if not files:
         raise OptionError("no input: give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
     if output is None:
-        raise OptionError("count: no output; give the file of the counts, as in -o NAME.counts.json")
+        raise OptionError("count: no output file is given; give one, as in -o NAME.counts.json")
     labels = output.endswith(SUFFIXES)
     if not (labels or output.endswith(SUFFIX)):
         raise OptionError(
-            f"-o {output}: the name of a counts file must end in .counts.json, or for labels in {listed(SUFFIXES)}; "
+            f"-o {output}: the name of a file of counts must end in .counts.json, or for counts of labels in "
+            f"{listed(SUFFIXES)}; "
             "rename it"
         )
     check_writable(output)
@@ -146,8 +154,8 @@ def count(
         if scores:
             if not human:
                 raise OptionError(
-                    "count: no rater is known to be human; name the annotators, as in --human ann; all "
-                    "others are metrics"
+                    "count: the data do not say which raters are human; name the annotators, as in --human ann; "
+                    "all remaining raters are metrics"
                 )
             counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:

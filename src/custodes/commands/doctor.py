@@ -9,7 +9,7 @@ from custodes.question_commands import OUTPUT
 
 
 def doctor(output: Output = OUTPUT) -> int:
-    """List the installed packages and the benefit of each missing extra, and test the installation (about 5 seconds).
+    """List the installed packages and the extras, and test the installation (about 5 seconds).
 
     The exit status is 1 if a required package has the wrong version or a test fails.
 

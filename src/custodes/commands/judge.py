@@ -52,7 +52,7 @@ def judge(
         ),
     ],
     key_env: Annotated[Text, Parameter(help="Name of the environment variable with the API key.")] = None,
-    yes: Annotated[bool, SWITCH, Parameter(help="Send any number of requests without --max-cost.")] = False,
+    yes: Annotated[bool, SWITCH, Parameter(help="Allow any number of requests without --max-cost.")] = False,
     dry_run: Annotated[
         bool, SWITCH, Parameter(help="Print the estimated requests and cost, then exit.", group=OUTPUT_OPTIONS)
     ] = False,
@@ -60,7 +60,7 @@ def judge(
         Path | None,
         Parameter(help="Write the requests as a batch (JSON Lines), then exit.", group=OUTPUT_OPTIONS),
     ] = None,
-    replies: Annotated[Path | None, Parameter(help="Read the replies of a batch; send no request.")] = None,
+    replies: Annotated[Path | None, Parameter(help="Read the replies of a batch instead of sending requests.")] = None,
     cache: Annotated[
         Text, Parameter(help="File of cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
@@ -70,14 +70,16 @@ def judge(
 ) -> int:
     """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
-    Next to FILE it writes FILE.raters.csv, FILE.details.jsonl, FILE.probes.csv (with --probe) and the cache of replies.
-    The exit status is 1 if questions have no reply (run the same command again to send only these) or if over half of
-    the replies are unreadable.
+    Next to FILE the command writes FILE.raters.csv, FILE.details.jsonl, FILE.probes.csv (with --probe) and the cache of
+    replies. The exit status is 1 if questions have no reply (the same command then sends only these questions) or if
+    more than half of the replies are unreadable.
 
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """
     if sum((dry_run, write_requests is not None, replies is not None)) > 1:
-        raise OptionError("judge: --dry-run, --write-requests and --replies exclude each other; give one of them")
+        raise OptionError(
+            "judge: --dry-run, --write-requests and --replies cannot be combined; give one of these options"
+        )
     places = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
     examples, prompt, pairs, probe = (options.get(name) for name in ("examples", "prompt", "pairs", "probe"))
     rewrites = value_list("probe", probe or ())

@@ -41,15 +41,15 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
-                    f"--sampling {shown(text)}: the value is not JSON; give a single value, and repeat the "
-                    "option for others"
+                    f"--sampling {shown(text)}: the value is not JSON; give one KEY=VALUE, and repeat the "
+                    f"option for each further KEY=VALUE"
                 ) from None
             values[name.strip()] = value
     return values
 
 
 def _holds_json(text: str) -> bool:
-    """Whether the value of KEY=VALUE is JSON, so that its commas belong to it."""
+    """Whether the value of KEY=VALUE is JSON. Commas then belong to the value."""
     try:
         msgspec.json.decode(text.partition("=")[2])
     except msgspec.DecodeError:
@@ -58,7 +58,7 @@ def _holds_json(text: str) -> bool:
 
 
 def key_of(variable: str | None) -> str | None:
-    """The key in an environment variable. Errors do not show the value of the option, which may be the key itself."""
+    """The key in an environment variable. Errors do not show the value of the option, because it may be the key."""
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
@@ -72,7 +72,7 @@ def key_of(variable: str | None) -> str | None:
 
 
 def asked_for(plan: JudgingPlan, cache: Cache) -> list[Request]:
-    """All requests: the first ones, and second ones after replies without an answer."""
+    """All requests: the first requests, and the second requests that follow replies without an answer."""
     replies, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
@@ -87,23 +87,24 @@ def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
 def estimate_lines(
     plan: JudgingPlan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
 ) -> Iterator[str]:
-    """Estimated requests and cost; `answers`: output tokens of cached replies, from which the others are estimated."""
+    """Estimated requests and cost. The output tokens of cached replies (`answers`) give the estimate for new
+    replies."""
     judge = plan.judge
     if answers:
         answer, basis = mean(answers), f"the mean of {len(answers)} cached replies"
     else:
         answer = cost.answer_tokens(judge)
         reason = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
-        basis = f"the JSON answer{reason}; a model that thinks first takes more"
+        basis = f"the JSON answer{reason}; a model that reasons before the answer needs more tokens"
     left = cost.estimate(waiting, price=price, answer=answer)
-    yield (f"{len(plan.asked)} queries, {len(plan.requests)} requests, {left.requests} of which have no reply yet")
+    yield (f"{len(plan.asked)} queries and {len(plan.requests)} requests; {left.requests} requests have no reply yet")
     yield (
         f"{left.characters} characters, about {left.tokens_in} input tokens; about "
         f"{left.expected_out} output tokens expected, at most {left.tokens_out}"
     )
     yield f"expected: {answer:.0f} tokens per answer ({basis}), each query sent once"
     if left.dollars is None or left.expected_dollars is None or price is None:
-        yield f"no price of {judge.model} is known; {PRICES}"
+        yield f"the price of {judge.model} is unknown; {PRICES}"
     else:
         yield (
             f"about {dollars(left.expected_dollars)} expected, at most {dollars(left.dollars)}; as a batch about half"
@@ -112,7 +113,7 @@ def estimate_lines(
 
 
 def dollars(amount: float) -> str:
-    """A formatted amount of money; small ones with four decimals, and never 0 for a positive amount.
+    """A formatted amount of money. Small amounts have four decimals, and a positive amount is never shown as 0.
 
     >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
     ('$12.35', '$0.0012', '$0.0001', '$0.00')

@@ -51,8 +51,7 @@ def report(
     shape = "html" if output.output is None and output.format is None else output.shape
     if shape not in ("html", "json") or output.table is not None:
         raise OptionError(
-            "report: the format must be html, or json for all tables; single tables come from the "
-            "verb of their question"
+            "report: the format must be html, or json for all tables; for a single table use the verb of the question"
         )
     read = read_by(inputs, *reading.files, *options.values())
     output.check(read)

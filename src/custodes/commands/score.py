@@ -42,12 +42,14 @@ def score(
     list_metrics: Annotated[
         bool, SWITCH, Parameter(name="--list", help="Print the available metrics, then exit.")
     ] = False,
-    script: Annotated[str | None, Parameter(help="Print the script of a worker, such as comet, then exit.")] = None,
+    script: Annotated[
+        str | None, Parameter(help="Print the script of the worker with this name, such as comet, then exit.")
+    ] = None,
     cache: Annotated[
         str | None, Parameter(help="File of cached scores, or none (default: FILE.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
     dry_run: Annotated[
-        bool, SWITCH, Parameter(help="Print the numbers of scores to compute, then exit.", group=OUTPUT_OPTIONS)
+        bool, SWITCH, Parameter(help="Print how many scores would be computed, then exit.", group=OUTPUT_OPTIONS)
     ] = False,
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
     quote_formulas: QuoteFormulas = False,
@@ -56,8 +58,8 @@ def score(
 ) -> int:
     """Compute metric scores of texts; write them as ratings, with a table of the metrics and their costs.
 
-    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output; the
-    file is written, and notes list the missing scores.
+    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. The
+    file is written in this case too, and notes list the missing scores.
 
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """
@@ -71,7 +73,7 @@ def score(
     if not metrics:
         raise OptionError("score: no metric is given; give --metric NAME (custodes score --list shows all)")
     if output is None and not dry_run:
-        raise OptionError("score: no output; give a file, as in -o scores.csv")
+        raise OptionError("score: no output file is given; give one, as in -o scores.csv")
     places = OutputFiles.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])

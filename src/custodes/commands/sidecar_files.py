@@ -1,4 +1,4 @@
-"""Files written beside a file of scores or verdicts; its raters table is read together with it."""
+"""Files written next to a file of scores or verdicts, such as the raters table, which is read with that file."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from custodes.process import NOTHING_KEPT
 NO_CACHE = "none"
 """Value of `--cache` for no cache."""
 
-STREAMED = "a stream carries no raters table; give --raters where it is read"
+STREAMED = "a stream has no raters table; give --raters to the command that reads the stream"
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
-    """Path of a file beside another: scores.csv.gz gives scores.raters.csv."""
+    """Path of a sidecar file: scores.csv.gz gives scores.raters.csv."""
     place = Path(output)
     return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFiles:
-    """Output files of scores or verdicts: their table (key ''), tables beside it by name, and the cache."""
+    """Output files of scores or verdicts: the table (key ''), the tables next to that file by name, and the cache."""
 
     tables: Mapping[str, Path]
     cache: Path | None
 
     @classmethod
     def make(cls, output: str | None, cache: str | None, **endings: str) -> OutputFiles:
-        """Paths for an output, if any; a stream has no files beside it. `endings`: suffix by name of a table."""
+        """Paths for an output, if there is one. A stream has no files next to it. `endings`: suffix by name of a
+        table."""
         if output is None or is_stream(output):
             tables = {} if output is None else {"": Path(output)}
             return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
@@ -50,8 +51,8 @@ class OutputFiles:
 
     @property
     def follows(self) -> str:
-        """Effect of repeating the command after an interruption."""
-        return f"answers are kept in {self.cache}; the same command resumes" if self.cache else NOTHING_KEPT
+        """The effect of repeating the command after an interruption."""
+        return f"answers are stored in {self.cache}; the same command continues" if self.cache else NOTHING_KEPT
 
     def check(self, read: Iterable[str | Path], *written: Path) -> None:
         """Raise an error, before the work, for outputs that cannot be written or would overwrite an input."""
@@ -65,7 +66,7 @@ class OutputFiles:
             check_raters(places, self.tables[""])
 
     def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
-        """Write tables to their paths, and print these; an earlier file of an absent table is removed."""
+        """Write the tables and print the paths. If a table is absent, an earlier file of this table is removed."""
         for name, place in self.tables.items():
             if name in tables:
                 say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
@@ -74,20 +75,20 @@ class OutputFiles:
 
 
 def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
-    """Raise `OptionError` if a path is that of the table of raters or probes of another file than the output."""
+    """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
     for place in map(Path, places):
         kind = "probes" if PROBES in place.name else "raters table"
         for file in files_of_sidecar(place):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
                     f"cannot write {place}: it would be read as the {kind} of {file.name} in the same "
-                    "folder; name another output, or move that file"
+                    "folder; give another output, or move {file.name}"
                 )
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
-    """Path of the raters table of an output; None if the raters are the same without it, or with an existing table in
-    the folder.
+    """Path of the raters table of an output. None if the reader infers the same raters without a table, or from an
+    existing table in the folder.
     """
     inferred, sidecars, place = (
         Raters.infer(raters.kind),
@@ -104,8 +105,9 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     other = [sidecar for sidecar in sidecars if sidecar != place]
     if other:
         raise OptionError(
-            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in its folder would be read with it"
-            " and describes its raters differently; name another output, or remove that file"
+            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in the same folder would be "
+            f"read together with the output and describes the raters differently; give another output, or "
+            f"remove the existing file"
         )
     check_raters([place], output)
     return place

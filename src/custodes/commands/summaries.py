@@ -1,4 +1,4 @@
-"""Summary of a file of scores, verdicts or labels after it was written, and the next command."""
+"""Summary of a new file of scores, verdicts or labels, and the command to run next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEWEST_ITEMS = 10
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """Summary lines of a new file; none if it cannot be read without other files."""
+    """Summary lines of a new file. There are no lines if the file cannot be read without further files."""
     with suppress(CustodesError):
         study = read(file)
         rows = [*_labels(study), *_means(study), *_win_rates(study)]

@@ -75,27 +75,35 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
     if rows and unknown == rows:
         raise InputError(
-            f"{place.name}: none of its {rows} replies belongs to these requests; give the same "
-            "texts, model and options as for writing the requests"
+            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, "
+            f"model and options with which the requests were written"
         )
     if not rows:
-        raise InputError(f"{place.name}: no reply in the file; give the output of a batch, JSON Lines")
+        raise InputError(f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)")
     for key, reply in replies.items():
         store_reply(cache, by_key[key], reply)
     notes = noted(
         (
             "unknown-replies",
             unknown,
-            f"{place.name}: {unknown} of {rows} replies belong to none of these requests and are ignored",
+            f"{place.name}: {unknown} of {rows} replies belong to other requests and are ignored",
         ),
-        ("doubled-replies", doubled, f"{place.name}: {doubled} replies repeat an id; the first counts"),
-        ("half-a-line", half, f"{place.name}: the last line is incomplete and ignored; the file may still be written"),
+        (
+            "doubled-replies",
+            doubled,
+            f"{place.name}: {doubled} replies repeat an id; the first reply with an id counts",
+        ),
+        (
+            "half-a-line",
+            half,
+            f"{place.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
+        ),
     )
     return Batch(kept=len(replies), failures=failures, notes=tuple(notes))
 
 
 def _lines(data: bytes) -> Iterator[Any]:
-    """The parsed JSON of each line; None for an incomplete last line; the line itself if it is not JSON."""
+    """The parsed JSON of each line; None for an incomplete last line; the text of a line that is not JSON."""
     *whole, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line in whole:
         if line.strip():
@@ -117,7 +125,7 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
         raise InputError(f"{where}: not a reply of a batch; a line must be {{custom_id, response, error}}")
     if "response" not in line and "error" not in line:
-        what = "a request, not a reply; give the file that the batch wrote" if "body" in line else "no response in it"
+        what = "a request; give the output file of the batch" if "body" in line else "the line has no response"
         raise InputError(f"{where}: {what}")
     return line["custom_id"], line.get("response"), line.get("error")
 
@@ -139,7 +147,7 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 
 def _made(body: Mapping[str, Any]) -> str:
-    """Time of a reply by its own field, else now."""
+    """Time of a reply: from the field of the reply, otherwise the current time."""
     at = body.get("created")
     has_time = isinstance(at, int) and 0 < at < 2**33
     return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

@@ -33,8 +33,8 @@ CONNECT = 20.0  # seconds for a connection
 LARGEST = 32 * 2**20  # bytes of a reply
 HIDDEN = "[key]"
 SHORTEST = 8
-"""Minimum length of a secret that is hidden. A shorter one is a placeholder (`EMPTY`) that may occur in a label or
-word; labels and keys of answers are never this long."""
+"""Minimum length of a secret that is hidden. Shorter keys are placeholders (`EMPTY`), which may occur in a label or a
+word. Labels and keys of answers are never this long."""
 
 
 def address(base_url: str) -> str:
@@ -60,7 +60,7 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     base_url : str
         Address of the server.
     key : str or None
-        Key of the account; sent only in the header of requests to this address, and never shown.
+        Key of the account. The key is sent only in the header of requests to this address, and is never shown.
     timeout : float
         Maximum time for a complete reply, in seconds.
 
@@ -78,8 +78,8 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
 
     Notes
     -----
-    Redirects are not followed. Certificates are verified with the trust store of the system, and proxies are those of
-    the environment (HTTPS_PROXY, NO_PROXY). A warning is issued if the key would be sent unencrypted.
+    Redirects are not followed. The trust store of the system verifies certificates. The environment (HTTPS_PROXY,
+    NO_PROXY) sets the proxies. A warning is issued if the key would be sent unencrypted.
 
     Examples
     --------
@@ -91,9 +91,11 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     parts, place = _parsed(base_url), address(base_url)
     login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise OptionError("the API key is empty, or contains characters that no key has (it is not shown here)")
+        raise OptionError(
+            "the API key is empty or contains characters that are not allowed in a key (the key is not shown here)"
+        )
     if key is not None and login is not None:
-        raise OptionError(f"{place}: give a key, or credentials in the address, not both")
+        raise OptionError(f"{place}: the address contains credentials, and a key is given too; remove one of the two")
     if (key or login) and parts.scheme == "http" and not _is_local(parts.hostname or ""):
         warnings.warn(
             f"{place}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
@@ -101,12 +103,12 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     try:
         import httpx2  # noqa: F401  (told before anything is sent)
     except ImportError as error:
-        raise MissingExtraError("asking a server needs httpx2: pip install 'custodes[judge]'") from error
+        raise MissingExtraError("requests to a server need httpx2: pip install 'custodes[judge]'") from error
     return Server(place, key=key, login=login, timeout=timeout)
 
 
 class Server:
-    """`Client` of a server. Its connections belong to the event loop of the call."""
+    """`Client` of a server. The connections belong to the event loop of the call."""
 
     def __init__(self, place: str, *, key: str | None, login: tuple[str, str] | None, timeout: float) -> None:
         self.address, self.timeout = place, timeout
@@ -148,7 +150,7 @@ class Server:
             async for part in response.aiter_bytes():
                 received += part
                 if len(received) > LARGEST:
-                    raise Unavailable(f"{self.address}: a reply of more than {LARGEST // 2**20} MiB", paid=True)
+                    raise Unavailable(f"{self.address}: the reply is longer than {LARGEST // 2**20} MiB", paid=True)
             return response.status_code, response.headers, bytes(received)
 
     def _client(self) -> httpx2.AsyncClient:
@@ -182,7 +184,8 @@ class Server:
             return body  # type: ignore[no-any-return]
         if 300 <= status < 400:
             raise Denied(
-                f"{self.address}: {status}: redirected, and a key is never sent elsewhere; give the final address"
+                f"{self.address}: {status}: the server redirects to another address, to which the key is not "
+                f"sent; give the final address"
             )
         message = body if body is not None else self._hidden(content.decode(errors="replace"))
         error = failed(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
@@ -201,7 +204,7 @@ class Server:
 
 
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
-    """Pattern of the secrets in a reply, verbatim or escaped, as in JSON within a string of JSON."""
+    """Pattern that finds the secrets in a reply, verbatim or escaped (as in JSON within a string of JSON)."""
     secrets = [] if key is None else [key]
     if login is not None:
         pair = ":".join(login)
@@ -217,8 +220,8 @@ def _escaped(letter: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait by the headers of a reply: Retry-After as seconds or as a date (RFC 9110), or OpenAI's
-    `retry-after-ms`; None without these headers.
+    """Seconds to wait according to the headers of a reply: Retry-After in seconds or as a date (RFC 9110), or OpenAI's
+    `retry-after-ms`. None without these headers.
 
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
@@ -246,17 +249,24 @@ def _parsed(base_url: str) -> SplitResult:
         parts = urlsplit(base_url.strip())
         port = parts.port
     except ValueError:
-        raise OptionError(f"base_url={displayed}: not an address; give one like http://127.0.0.1:8000/v1") from None
+        raise OptionError(
+            f"base_url={displayed}: this is not an address; give one such as http://127.0.0.1:8000/v1"
+        ) from None
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
         or port == 0
         or re.search(r"[\s\x00-\x1f]", base_url)
     ):
-        raise OptionError(f"base_url={displayed}: not the address of a server; give one like http://127.0.0.1:8000/v1")
+        raise OptionError(
+            f"base_url={displayed}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1"
+        )
     if parts.query or parts.fragment:
         before = re.split("[?#]", displayed)[0]
-        raise OptionError(f"base_url={before}...': an address must end before ? and #; give the key by its own option")
+        raise OptionError(
+            f"base_url={before}...': an address must not contain ? or #; if this part is a key, "
+            f"give it with the option for the key"
+        )
     return parts
 
 

@@ -22,7 +22,7 @@ from custodes.plugins import said
 VENDORS = "pydantic-ai"
 WAYS = f"give {VENDORS}:PROVIDER:MODEL or MODULE:FUNCTION"
 MOST_THREADS = 64
-BY_NAME = "give it an attribute `address`, which identifies it in the cache"
+BY_NAME = "give the client an attribute `address`, which identifies the client in the cache"
 
 
 SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
@@ -37,7 +37,7 @@ FINISHED = {"tool_call": "tool_calls"}
 def client_named(spec: str) -> Client:
     """The client of `pydantic-ai:MODEL` or of a function `MODULE:FUNCTION`.
 
-    Its `address` is part of the cache keys: the name itself, or for a function the result of `place_of`.
+    The `address` of the client is part of the cache keys: the given name, or for a function the result of `place_of`.
     """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:
@@ -48,10 +48,10 @@ def client_named(spec: str) -> Client:
 
 
 def asynchronous(function: Any) -> Client:
-    """A callable as a client; if it is not async, each request runs in its own thread."""
+    """A callable as a client. If the callable is not async, each request runs in a separate thread."""
     if not callable(function):
         raise OptionError(
-            f"client={shown(function)}: not callable; a client takes the body of a request and returns the reply"
+            f"client={shown(function)}: must be a callable that takes the body of a request and returns the reply"
         )
     called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
     if inspect.iscoroutinefunction(called):
@@ -66,9 +66,9 @@ def asynchronous(function: Any) -> Client:
 
 
 def place_of(client: Any) -> str | None:
-    """Identity of a client in cache keys: its `address`, or its module and name with a hash of the module's source, so
-    that replies of an edited function are not reused. None if this does not identify it: a lambda, a partial, a nested
-    function, an object, a function without a file.
+    """Identity of a client in cache keys: the `address`, or the module and name with a hash of the module's source. The
+    hash prevents that replies of an edited function are reused. None if the client has no such identity: a lambda, a
+    partial, a nested function, an object, a function without a file.
 
     """
     named = getattr(client, "address", None)
@@ -90,8 +90,8 @@ def _edition(module: ModuleType, name: str) -> str | None:
 
 
 class _Named:
-    """A client with a name and an address. An error before its first answer ends the run, because it would recur for
-    every request.
+    """A client with a name and an address. An error before the first answer ends the run, because every request would
+    raise the same error.
     """
 
     def __init__(self, client: Client, name: str, *, place: str) -> None:
@@ -118,7 +118,7 @@ class _Named:
 
 
 def _function(spec: str, module: str, name: str) -> Client:
-    """Client of a user's function, importable from the working directory too."""
+    """Client that calls a user's function. Modules in the working directory can be imported too."""
     here = str(Path.cwd())
     before = list(sys.path)
     sys.path.append(here)
@@ -128,13 +128,15 @@ def _function(spec: str, module: str, name: str) -> Client:
         for part in name.split("."):
             function = getattr(function, part)
     except (Exception, SystemExit) as error:  # an import can raise anything
-        why = said(error) if isinstance(error, Exception) else "it ends the process"
+        why = said(error) if isinstance(error, Exception) else "the module ends the process"
         raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, (VENDORS,))}; {WAYS}") from None
     finally:
         sys.path[:] = before
     place = place_of(function) or _edition(home, name)
     if place is None:
-        raise OptionError(f"client={shown(spec)}: its module has no source code to identify it; {BY_NAME}")
+        raise OptionError(
+            f"client={shown(spec)}: the module has no source code that could identify the function; {BY_NAME}"
+        )
     return _Named(asynchronous(function), spec, place=place)
 
 

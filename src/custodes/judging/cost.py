@@ -1,4 +1,4 @@
-"""Tokens and cost of judging: estimated in advance, and counted during a run."""
+"""Tokens and cost of judging: estimates before a run, and counts during a run."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Price:
 
 @dataclass(kw_only=True)
 class Budget:
-    """A limit in US dollars (None: no limit) at a price (None: unknown), and the amount spent. A lost reply, or one
-    without token counts of the server, is counted at its maximum cost.
+    """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. The maximum cost is
+    counted for a reply that is lost or has no token counts.
     """
 
     limit: float | None = None
@@ -52,8 +52,8 @@ class Budget:
 
     @classmethod
     def of(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
-        """The budget at the given price, or at that of the table. Raises OptionError for a limit if the price or the
-        maximum cost of an answer is unknown.
+        """The budget at the given price, or at the price of the table. Raises OptionError if there is a limit and the
+        price or the maximum cost of an answer is unknown.
         """
         if price is None:
             try:
@@ -68,13 +68,13 @@ class Budget:
                 "and output tokens"
             )
         if limit is not None and listed_price is None:
-            raise OptionError(f"max_cost={limit:g}: no price of {judge.model!r} is known; {PRICES}")
+            raise OptionError(f"max_cost={limit:g}: the price of {judge.model!r} is unknown; {PRICES}")
         if limit is not None and not limit > 0:
             raise OptionError(f"max_cost={limit:g} is not allowed; give a number above 0")
         if limit is not None and longest(judge.sampling) is None:
             raise OptionError(
-                f"max_cost={limit:g}: the length of a reply is unbounded, and so is its cost; limit it "
-                f"with sampling {LIMITS[1]}=500"
+                f"max_cost={limit:g}: the length of a reply has no limit, so the cost has no limit either; "
+                f"limit the length with sampling {LIMITS[1]}=500"
             )
         return cls(limit=limit, price=listed_price)
 
@@ -144,7 +144,7 @@ def answer_tokens(judge: Judge) -> int:
 
 
 def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """Input and output tokens of a reply, and whether they are estimates because the server reported none."""
+    """Input and output tokens of a reply, and whether the numbers are estimates because the server reported none."""
     counts = reply.get("usage")
     if isinstance(counts, Mapping):
         sent, answered = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
@@ -179,7 +179,7 @@ def longest(body: Mapping[str, Any]) -> int | None:
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
     """The price of a model in the table of genai-prices, which needs no network; None for an unknown model.
 
-    The provider is identified by the address; for an address not in the table (a private server) no price is known.
+    The address identifies the provider. If the address is not in the table (a private server), the price is unknown.
     Raises MissingExtraError without genai-prices.
 
     >>> known_price("gpt-5-mini", base_url="https://api.openai.com/v1").output

@@ -1,4 +1,4 @@
-"""Scheduling of requests in an event loop: when each is sent, and its outcome."""
+"""Scheduling of requests in an event loop: when each request is sent, and the outcome of each request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from custodes.plugins import said
 MINUTE = 60.0
 
 REJECTED = 5
-"""Number of consecutive rejected requests after which a run ends: the server rejects all requests of this kind."""
+"""Number of consecutive rejected requests after which a run ends, because the server rejects all such requests."""
 
 GIVEN_UP = 5
 """Number of consecutive failed requests (at least twice the number of concurrent ones) after which a run ends, because
@@ -43,8 +43,8 @@ LEFT = "not sent: "
 class Patience:
     """Retry policy of a request.
 
-    `tries` attempts at most; the first wait is at most `first` seconds, and each later maximum is doubled, up to
-    `longest`. If a server requests a pause longer than `most` seconds, the run ends.
+    A request has at most `tries` attempts. The first wait is at most `first` seconds. Each later maximum is twice the
+    previous maximum, up to `longest`. If a server requests a pause longer than `most` seconds, the run ends.
     """
 
     tries: int = 6
@@ -62,8 +62,8 @@ class Patience:
 
 @dataclass(kw_only=True)
 class Window:
-    """Maximum number of concurrent requests: initially 1, plus 1 for each answer, halved if the server is busy, as in
-    TCP (Jacobson 1988). So a wrong key costs one request, and the number adapts to the server's capacity.
+    """Maximum number of concurrent requests. The maximum starts at 1, grows by 1 for each answer and is halved if the
+    server is busy, as in TCP (Jacobson 1988). So a wrong key costs one request, and the maximum adapts to the server.
     """
 
     most: int
@@ -82,7 +82,7 @@ class Window:
 
 @dataclass(kw_only=True)
 class Rate:
-    """Limit of a rate per minute, evenly spaced; None for no limit."""
+    """Limit of an amount per minute, spaced evenly over time. None means no limit."""
 
     per_minute: float | None
     free: float = field(default=float("-inf"))
@@ -100,7 +100,7 @@ class Rate:
 
 @dataclass(kw_only=True)
 class Dispatch:
-    """State of a run. `keep` stores a reply, `settled` is called after each request that is answered or has failed."""
+    """State of a run. `keep` stores a reply. `settled` is called after each request that was answered or has failed."""
 
     requests: Sequence[Request]
     client: Client
@@ -118,7 +118,7 @@ class Dispatch:
     sent: int = 0
     """Number of times requests were sent, retries included."""
     refused: str | None = None
-    """Why the server answers no request, if this is known."""
+    """The reason why the server answers no request, if it is known."""
 
     async def run(self) -> None:
         """Send all requests and record the answer or failure of each."""
@@ -136,7 +136,8 @@ class Dispatch:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self) -> None:
-        """Send waiting requests one after the other, each until it is answered or has failed."""
+        """Send waiting requests one after the other. The next one is sent when the current one was answered or has
+        failed."""
         while self._waiting:
             request, tried, due = self._waiting.popleft(), 0, None
             while not tried or due is not None:
@@ -164,10 +165,12 @@ class Dispatch:
             elif self._active:
                 await self._changes(None)  # replies may cost less than their maximum
             else:
-                self._stop("budget", f"the request could exceed the limit of ${limit:g}; ${used:.4f} are spent")
+                self._stop(
+                    "budget", f"the request could exceed the cost limit of ${limit:g}, of which ${used:.4f} are spent"
+                )
 
     async def _changes(self, within: float | None) -> None:
-        """Wait for an outcome of another request, at most `within` seconds."""
+        """Wait until another request has an outcome, at most `within` seconds."""
         self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -233,7 +236,9 @@ class Dispatch:
         self._fail(request, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
-            self._stop("unavailable", f"the server requests a pause of {wait:.0f} s; run again then")
+            self._stop(
+                "unavailable", f"the server requests a pause of {wait:.0f} s; run the command again after that time"
+            )
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
         return None

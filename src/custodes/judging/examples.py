@@ -1,4 +1,4 @@
-"""Few-shot examples: human verdicts in the prompt of a judge; their items are not judged."""
+"""Few-shot examples: human verdicts in the prompt of a judge. The items of the examples are not judged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 100
 
 
 class Labelled(NamedTuple):
-    """A human label of an output, or of two in the order shown."""
+    """A human label of one output, or of two outputs in the order shown."""
 
     systems: tuple[str, ...]
     label: str
@@ -33,7 +33,7 @@ Messages = list[dict[str, Any]]
 
 
 class ShownExamples(NamedTuple):
-    """The examples of each aspect as messages, and their items."""
+    """The examples of each aspect as messages, and the items of the examples."""
 
     before: Mapping[str, Messages]
     items: tuple[str, ...]
@@ -72,7 +72,7 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
             before[aspect] += messages(prompt, aspect, all_texts.material(item), outputs)
             before[aspect].append({"role": "assistant", "content": judge.answer(label)})
     message = (
-        f"{number} items serve as examples with human verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
+        f"{number} items with human verdicts ({study.name}) are used as examples and are not judged: {', '.join(drawn)}"
     )
     return ShownExamples(before, tuple(drawn), [Note(rule="examples", message=message, count=number)])
 
@@ -80,8 +80,8 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
 def _given(examples: Any) -> tuple[Study, int]:
     """The study of examples, and the number of items."""
     wrong = (
-        f"examples={shown(examples)} is not allowed; give STUDY:K, a file with human verdicts and "
-        f"a number of items (1 to {MOST})"
+        f"examples={shown(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
+        f"and K is the number of items (1 to {MOST})"
     )
     if isinstance(examples, str):
         path, _, text = examples.rpartition(":")
@@ -130,7 +130,8 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
 
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of an aspect, or those without an aspect; for overall quality the rows of all aspects."""
+    """The rows of an aspect; if there are none, the rows without an aspect. For overall quality, the rows of all
+    aspects."""
     of_aspect = rows.filter(pl.col("aspect") == aspect)
     without = rows.filter(pl.col("aspect") == "")
     return of_aspect if of_aspect.height else without if without.height or aspect else rows

@@ -29,7 +29,7 @@ FEEDBACK = "feedback"
 """Built-in prompt that asks for feedback as the reason."""
 
 ALTERNATIVES = 20
-"""Number of tokens with requested probabilities: the maximum of the protocol."""
+"""Number of tokens whose probabilities are requested, which is the maximum of the protocol."""
 
 SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101
@@ -57,16 +57,16 @@ class Judge:
     references : int
         Number of references of an item in the prompt.
     aspects : sequence of str
-        Aspects, one request each: NAME or 'NAME: description'; comma list of names or repeated (default: overall
-        quality).
+        Aspects, each in a separate request: NAME or 'NAME: description'; comma list of names or repeated (default:
+        overall quality).
     scale : str
         Scale of scores: LOW-HIGH or LOW-HIGH:STEP.
     labels : sequence of str
-        Labels of a pointwise judge, as pass,fail: one of them for each output and aspect (default: scores).
+        Labels that a pointwise judge can give to each output and aspect, such as pass,fail (default: scores).
     combine : {'all', 'any', 'majority'} or None
-        Rule of a combined label over all aspects: positive if all, any or more than half are.
+        Rule for a combined label over all aspects: positive if all labels, any label or more than half are positive.
     examples : str or (study, int)
-        STUDY:K, human verdicts on K items as examples in the prompt; these items are not judged.
+        STUDY:K: the prompt shows human verdicts on K items of STUDY as examples; these items are not judged.
     reason : {'first', 'none'} Ask for a reason before the answer, or for none.
     structured : bool
         Send the JSON schema of answers (response_format).
@@ -75,7 +75,7 @@ class Judge:
     sampling : mapping of str
         Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated.
     own_system : str
-        Systems of the judge's model family: comma list of globs.
+        Systems of the same model family as the judge: comma list of globs.
 
     Examples
     --------
@@ -124,9 +124,11 @@ class Judge:
         if self.mode == "pairwise" and self.scale != Judge.scale:
             raise OptionError(f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie")
         if self.prompt == FEEDBACK and self.reason != "first":
-            raise OptionError("prompt='feedback' asks for feedback as the reason; give reason='first'")
+            raise OptionError("prompt='feedback' asks for a reason in the form of feedback; set reason='first'")
         if self.examples is not None and self.reason == "first":
-            raise OptionError("examples: human verdicts have no reasons; use reason='none'")
+            raise OptionError(
+                "examples: human verdicts have no reasons, so the judge cannot give any either; set reason='none'"
+            )
 
     def __str__(self) -> str:
         options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
@@ -143,7 +145,7 @@ class Judge:
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """All possible answers, as written."""
+        """All possible answers, as the judge writes them."""
         if self.mode == "pairwise":
             return VERDICTS
         if self.labels:
@@ -153,8 +155,8 @@ class Judge:
         points = round((high - low) / step) if step else 0
         if not 1 <= points < MOST_POINTS or abs(low + points * step - high) > 1e-9:
             raise OptionError(
-                f"scale={shown(self.scale)} is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as "
-                f"1-5:0.5, with at most {MOST_POINTS} points"
+                f"scale={shown(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
+                f"as 1-5:0.5, with at most {MOST_POINTS} points"
             )
         return tuple(f"{round(low + point * step, 9):g}" for point in range(points + 1))
 
@@ -178,7 +180,7 @@ class Judge:
         return f"Answer with one JSON object and nothing else{then}: {way}."
 
     def answer(self, label: str) -> str:
-        """The answer of the judge for a label, as text."""
+        """The text of the judge's answer for a label."""
         return msgspec.json.encode({self.key: self._value(label)}).decode()
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -214,7 +216,9 @@ class Judge:
 
     def _check_labels(self) -> None:
         if self.combine is not None and (len(self.labels) != 2 or len(self.meanings) < 2):
-            raise OptionError(f"combine={self.combine!r} has no effect; it needs two labels and several aspects")
+            raise OptionError(
+                f"combine={self.combine!r} has no effect, because a combined label needs two labels and several aspects"
+            )
         if not self.labels:
             return
         if self.mode == "pairwise":
@@ -222,12 +226,16 @@ class Judge:
                 f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie"
             )
         if self.scale != Judge.scale:
-            raise OptionError(f"scale={self.scale!r} has no effect: the judge gives labels; give one of the two")
+            raise OptionError(
+                f"scale={self.scale!r} has no effect, because the judge gives labels; leave out scale or labels"
+            )
         check_labels(self.labels)
         if self.logprobs and not (len(self.labels) == 2 and has_known_polarity(self.labels)):
-            raise OptionError("logprobs=True: probabilities of labels need a known pair of two, such as pass,fail")
+            raise OptionError(
+                "logprobs=True: probabilities of labels need exactly two labels of a known pair, such as pass,fail"
+            )
         if self.examples is not None:
-            raise OptionError("examples: a judge that gives labels takes no examples; describe the aspects instead")
+            raise OptionError("examples: a judge that gives labels cannot have examples; describe the aspects instead")
 
     def _check_sampling(self) -> None:
         if not (isinstance(self.sampling, Mapping) and all(isinstance(name, str) for name in self.sampling)):
@@ -235,10 +243,12 @@ class Judge:
         ours = [name for name in self.sampling if name in OURS]
         if ours:
             raise OptionError(
-                f"sampling={ours[0]!r}: set by an argument of its own (model, structured, logprobs, repeats)"
+                f"sampling={ours[0]!r}: must be set by a separate argument (model, structured, logprobs, repeats)"
             )
         try:
             values = msgspec.json.decode(msgspec.json.encode(dict(self.sampling)))
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-            raise OptionError(f"sampling={shown(self.sampling)}: a value cannot be written as JSON") from None
+            raise OptionError(
+                f"sampling={shown(self.sampling)}: contains a value that cannot be written as JSON"
+            ) from None
         object.__setattr__(self, "sampling", values)

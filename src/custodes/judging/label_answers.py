@@ -1,4 +1,4 @@
-"""Labels as answers of a judge: allowed labels, the positive one of two labels, and labels combined over aspects."""
+"""Labels as answers of a judge: allowed labels, the positive label of two, and labels combined over aspects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.data.notes import Note, noted
 from custodes.errors import OptionError, shown
 
 Combine = Literal["all", "any", "majority"]
-"""Rule of a positive combined label: all aspects are positive, any is, or more than half are."""
+"""Rules for a positive combined label: all aspects, any aspect, or more than half of the aspects are positive."""
 
 
 def check_labels(labels: Sequence[str]) -> None:
@@ -20,7 +20,7 @@ def check_labels(labels: Sequence[str]) -> None:
     words = _words(labels)
     where = f"labels={shown(','.join(labels))}"
     if not 2 <= len(labels) <= MOST_LABELS:
-        raise OptionError(f"{where}: {len(labels)} labels; give 2 to {MOST_LABELS} words, as pass,fail")
+        raise OptionError(f"{where}: {len(labels)} labels are given; give 2 to {MOST_LABELS} words, such as pass,fail")
     if any("\0" in label or "\n" in label for label in labels):
         raise OptionError(f"{where}: labels must be single lines without NUL")
     if None in words:
@@ -30,9 +30,12 @@ def check_labels(labels: Sequence[str]) -> None:
         raise OptionError(f"{where}: labels must differ by more than case, spaces and hyphens")
     if is_binary(filled):
         if sorted(POLARITY[word] for word in filled) != [0, 1]:
-            raise OptionError(f"{where}: known words of two labels; give one positive and one negative, as pass,fail")
+            raise OptionError(
+                f"{where}: both labels are positive words or both are negative words; give one of "
+                f"each, such as pass,fail"
+            )
     elif all(word.replace(".", "", 1).lstrip("-").isdigit() for word in filled):
-        raise OptionError(f"{where}: numbers are scores; give scale=LOW-HIGH, or words as labels")
+        raise OptionError(f"{where}: labels must not be numbers; for scores give scale=LOW-HIGH")
 
 
 def has_known_polarity(labels: Sequence[str]) -> bool:
@@ -45,7 +48,7 @@ def has_known_polarity(labels: Sequence[str]) -> bool:
 
 
 def positive_label(labels: Sequence[str]) -> str:
-    """The positive one of two labels: known by its word, else the first.
+    """The positive label of two: the label that is a known positive word, otherwise the first.
 
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')
@@ -56,7 +59,7 @@ def positive_label(labels: Sequence[str]) -> str:
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:
-    """A note on which of two labels is positive, if readers cannot know it."""
+    """A note on which of two labels is positive, if a reader cannot infer it."""
     if len(labels) != 2 or has_known_polarity(labels):
         return []
     message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"

@@ -1,4 +1,4 @@
-"""Judging plan: each question by item, output or pair, order, aspect and repeat, with its request."""
+"""Judging plan: one question per item, output or pair, order, aspect and repeat, with the request for each question."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Pair = tuple[str, str, str]
 """Item, and two systems in alphabetical order."""
 
 Shown = Literal["both", "random", "ab"]
-"""Both orders, a random one, or always alphabetical."""
+"""Both orders, a random order, or always the alphabetical order."""
 
 ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}
@@ -39,7 +39,7 @@ NO_PROBES = Probes()
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
-    """One question about an output, or about two in alphabetical order, shown in `order`.
+    """One question about an output, or about two outputs (stored alphabetically) that are shown in `order`.
 
     Two identical outputs are a tie in every repeat and order, and are not queried. `probe`: the probe that changed the
     output of the system `changed` ('': the original outputs); `reverse`: see `Form`.
@@ -59,7 +59,7 @@ class JudgeQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingPlan:
-    """All questions about some texts; `examples`: number of examples in the prompt, with their hash."""
+    """All questions about some texts. `examples`: number and hash of the examples in the prompt."""
 
     study: Study
     prompt: Prompt
@@ -118,7 +118,7 @@ class JudgedTexts:
         return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
 
     def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
-        """The outputs of some systems, for all items except `without`."""
+        """The outputs of some systems for all items, except the items `without`."""
         chosen = {
             item: {system: text for system, text in by_system.items() if system in systems}
             for item, by_system in self.outputs.items()
@@ -132,7 +132,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts, supplemented by those of `other` for missing items."""
+        """These texts. Items that are missing here are taken from `other`."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
@@ -205,9 +205,9 @@ def planned(
                         else:
                             questions.append(question)
     n_same = len({(question.item, question.systems) for question in same})
-    message = f"{n_same} comparisons have identical outputs: they are ties and are not queried"
+    message = f"{n_same} comparisons have identical outputs; these comparisons count as ties and are not queried"
     counts = ", ".join(f"{probe} {number}" for probe, number in unchanged.items())
-    no_change = f"{unchanged.total()} probes are not queried, as they would not change the request: {counts}"
+    no_change = f"{unchanged.total()} probes are not queried, because they would not change the request: {counts}"
     notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", unchanged.total(), no_change))
     return questions, same, notes
 
@@ -215,7 +215,7 @@ def planned(
 def _changed(
     plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """A question with the first or the `second` output displayed in the form of a probe, and the names to display."""
+    """A question whose first or `second` output is displayed in the form of a probe, and the names to display."""
     displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
     place = int(second and len(displayed) > 1)
     form = probes.form(probe, plain.item, displayed[place], plain.texts[place])
@@ -227,7 +227,7 @@ def _changed(
 def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
-    """The messages of a request: one user message, with the images of the item if it has any."""
+    """The messages of a request: one user message, with the images of the item if there are any."""
     text = prompt.filled(aspect, material, *outputs, systems=systems)
     if not material.images:
         return [{"role": "user", "content": text}]
@@ -236,7 +236,7 @@ def messages(
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
-    """Random order of a question, determined by the texts, so that names and the order of a file do not change it."""
+    """Random order of a question. The texts determine the order, so names and the order of a file do not change it."""
     first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
     return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
 
@@ -244,22 +244,25 @@ def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat
 def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
     """The comparisons selected by `pairs` among the systems of each item.
 
-    'all'; 'vs:SYSTEM', all with this system; 'sample:N', for each pair of systems N items, drawn without replacement by
-    a hash of the seed, the item and the pair, so that the order of a file does not matter; or a table (or its path)
-    `item, system_a, system_b`.
+    `pairs` is one of these: 'all'; 'vs:SYSTEM' for all comparisons with this system; 'sample:N' for N items of each
+    pair of systems; or a table `item, system_a, system_b` (or a path). A hash of the seed, the item and the pair draws
+    the items without replacement, so the order of a file does not matter.
     """
     names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:
-        raise InputError(f"only one system ({', '.join(names)}), and a pairwise judge compares two; use mode pointwise")
+        raise InputError(
+            f"a pairwise judge compares two systems, and the texts have only one "
+            f"({', '.join(names)}); use mode pointwise"
+        )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _named(systems, pairs), []
     alone = sum(len(set(group)) < 2 for group in systems.values())
     every = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
-    notes = noted(("one-output", alone, f"{alone} items have one output and cannot be compared"))
+    notes = noted(("one-output", alone, f"{alone} items have only one output, so no comparison is possible"))
     if pairs.startswith(AGAINST):
         system = pairs.removeprefix(AGAINST)
         if system not in names:
-            raise OptionError(f"pairs={pairs!r}: no such system {shown(system)}{suggestion(system, names)}")
+            raise OptionError(f"pairs={pairs!r}: there is no system {shown(system)}{suggestion(system, names)}")
         every = [group for group in every if system in group[1:]]
     elif pairs.startswith(SAMPLE):
         every, sample_notes = _sample(every, pairs, seed)
@@ -270,7 +273,7 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
 
 
 def lot(*parts: object) -> str:
-    """A hash for random draws, determined by the parts alone.
+    """A hash for random draws. The hash depends only on the parts.
 
     >>> lot(0, "a") == lot(0, "a"), lot(0, "a") == lot(1, "a")
     (True, False)
@@ -281,7 +284,9 @@ def lot(*parts: object) -> str:
 def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[Note]]:
     text = pairs.removeprefix(SAMPLE)
     if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
-        raise OptionError(f"pairs={pairs!r} is not allowed; give sample:N with the items of each pair of systems")
+        raise OptionError(
+            f"pairs={pairs!r} is not allowed; give sample:N, where N is the number of items for each pair of systems"
+        )
     number = int(text)
     by_pair: dict[tuple[str, str], list[Pair]] = {}
     for group in every:
@@ -294,7 +299,11 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
     )
     return [group for group in every if group in drawn], noted(
         ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"{share} items are judged for each pair of systems"),
-        ("short-sample", short, f"{short} pairs of systems share fewer than {number} items, which are all judged"),
+        (
+            "short-sample",
+            short,
+            f"{short} pairs of systems share fewer than {number} items; all these items are judged",
+        ),
     )
 
 
@@ -311,7 +320,7 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     check_columns(frame, where=where, required=required)
     labels = pl.DataFrame([label_column(frame, name, where=where) for name in required])
     if not labels.height:
-        raise InputError(f"{where}: no rows; give at least one comparison")
+        raise InputError(f"{where}: the table has no rows; give at least one comparison")
     systems_of = {item: set(named_systems) for item, named_systems in systems.items()}
     for name in ("system_a", "system_b"):
         items, named_systems = labels["item"], labels[name]
@@ -328,7 +337,13 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),
     )
-    check_unique(turned, required, where=where, what="comparison", hint="name it once; orders and repeats are options")
+    check_unique(
+        turned,
+        required,
+        where=where,
+        what="comparison",
+        hint="remove the duplicate; for more verdicts set orders or repeats",
+    )
     return [(item, a, b) for item, a, b in turned.iter_rows()]
 
 
@@ -336,6 +351,7 @@ def _refuse_unknown(mask: pl.Series, items: pl.Series, systems: pl.Series, *, wh
     refuse(
         mask,
         lambda rows, at: (
-            f"{where}: no output of {systems[at]!r} for item {items[at]!r} in row {rows}; a comparison needs both texts"
+            f"{where}: row {rows} needs an output of {systems[at]!r} for item {items[at]!r}, and there is none; "
+            f"add the text or remove the row"
         ),
     )

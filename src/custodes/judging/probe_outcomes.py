@@ -17,7 +17,7 @@ OUTCOMES = {A: 1.0, TIE: 0.5, B: 0.0}
 def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of the table `probes`, from questions with their reply and the reason for a missing answer."""
+    """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
     plain = {
         (question.item, question.systems, question.aspect, question.order): (answer, why)
         for question, answer, why in rows

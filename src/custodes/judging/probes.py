@@ -1,4 +1,4 @@
-"""Probes of a judge: an output in another form of equal quality, by text operations that change nothing else."""
+"""Probes of a judge. A probe shows an output in another form of equal quality."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Rewrites = Mapping[tuple[str, str], str]
 
 
 class Form(NamedTuple):
-    """A form of an output: its text, the system name displayed with it, and whether the original has the property that
-    the probe adds, so that this form lacks it.
+    """A form of an output: the text and the system name to display. `reverse`: the original has the property that the
+    probe adds, so this form lacks the property.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """Names of the probes, and the rewrites of those that are files."""
+    """Names of the probes, and the rewritten outputs of probes that are files."""
 
     names: tuple[str, ...] = ()
     rewrites: Mapping[str, Rewrites] = field(default_factory=dict)
@@ -48,7 +48,8 @@ class Probes:
     def make(
         cls, entries: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
     ) -> Probes:
-        """Read the names and files of `probe` for a judge of these outputs; raises for probes without effect."""
+        """Read the names and files of `probe` for a judge of these outputs. Raise an error for a probe without
+        effect."""
         rewrites: dict[str, Rewrites] = {}
         names = list[str]()
         for entry in value_list("probe", entries):
@@ -56,8 +57,9 @@ class Probes:
             name = Path(entry).name.partition(".")[0] if is_file else entry
             if name in names or is_file == (name in PROBES):
                 raise OptionError(
-                    f"probe={entry!r} is unknown or has the name of another probe{suggestion(entry, PROBES)}; allowed: "
-                    f"{', '.join(PROBES)}, and files of rewritten outputs (item, system, text) with other names"
+                    f"probe={entry!r} is unknown, or two probes have this name{suggestion(entry, PROBES)}; allowed: "
+                    f"{', '.join(PROBES)}, and files of rewritten outputs (item, system, text) whose names "
+                    f"differ from these probes"
                 )
             names.append(name)
             if is_file:
@@ -65,7 +67,7 @@ class Probes:
         if ORDER in names and (judge.mode == "pointwise" or orders != "both"):
             raise OptionError("probe='order' has no effect: it needs a pairwise judge and orders='both'")
         if len(judge.labels) > 2 and set(names) - {REPEAT}:
-            raise OptionError("probe: labels of more than two kinds have no order; use probe='repeat', or two labels")
+            raise OptionError("probe: more than two labels have no order; use probe='repeat', or two labels")
         return cls(names=tuple(names), rewrites=rewrites)
 
     @property
@@ -74,7 +76,7 @@ class Probes:
         return tuple(name for name in self.names if name not in (ORDER, REPEAT))
 
     def form(self, probe: str, item: str, system: str, text: str) -> Form:
-        """An output in the form of a probe; the same text if the probe does not apply."""
+        """An output in the form of a probe. The text is unchanged if the probe does not apply."""
         if probe in self.rewrites:
             return Form(self.rewrites[probe].get((item, system), text))
         if probe == NAME:
@@ -83,7 +85,7 @@ class Probes:
 
 
 def lengthened(text: str) -> str:
-    """The text with its last sentence repeated; the same text if it is empty or has code.
+    """The text with the last sentence repeated. A text that is empty or contains code is unchanged.
 
     >>> lengthened("Lima lies on the coast. It is the capital of Peru.")
     'Lima lies on the coast. It is the capital of Peru. It is the capital of Peru.'
@@ -95,7 +97,8 @@ def lengthened(text: str) -> str:
 
 
 def formatted(text: str) -> Form:
-    """The text with Markdown (sentences as bullets, or one sentence in bold), or without it if it has any.
+    """The text with added Markdown (sentences as bullets, or one sentence in bold), or without its Markdown if it has
+    any.
 
     The words are the same in both forms; a text for which this is impossible is returned unchanged.
 
@@ -129,8 +132,10 @@ def _sentences(text: str) -> list[str]:
 def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
     texts = read(path).outputs
     if texts is None:
-        raise InputError(f"{path}: no rewritten outputs; give a table item, system, text")
+        raise InputError(f"{path}: the file has no rewritten outputs; give a table item, system, text")
     rewrites = {(item, system): text for item, system, text in texts.texts.iter_rows()}
     if not any(system in outputs.get(item, ()) for item, system in rewrites):
-        raise InputError(f"{path}: no item and system in common with the outputs to judge; use the same labels")
+        raise InputError(
+            f"{path}: no row has the item and system of an output to judge; use the same labels of items and systems"
+        )
     return rewrites

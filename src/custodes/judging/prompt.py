@@ -1,4 +1,5 @@
-"""Prompts: built-in ones and Jinja files in a sandbox; each text is enclosed in tags that it cannot close."""
+"""Built-in prompts, and prompts as Jinja files in a sandbox. Each text is enclosed in tags that the text cannot
+close."""
 
 from __future__ import annotations
 
@@ -45,11 +46,12 @@ LARGEST = 20 * 2**20
 HEX = 12
 NO_ROLE = re.compile(r"[^\w.-]")
 LONGEST_ROLE = 40  # characters
-TOO_DEEP = "its blocks or expressions are nested too deeply, or do not terminate; correct the template"
+TOO_DEEP = "blocks or expressions are nested too deeply or do not terminate; correct the template"
 
 
 class Fenced(str):
-    """A text between tags with a hash, so that the text cannot contain its closing tag; `text` is the text alone."""
+    """A text between tags with a hash, so that the text cannot contain the closing tag. `text` is the text without
+    tags."""
 
     __slots__ = ("tag", "text")
     tag: str
@@ -84,7 +86,7 @@ class ItemTexts:
     meta: Any = None
 
     def variables(self, references: int) -> dict[str, Any]:
-        """The enclosed texts, with at most `references` references; empty texts stay empty."""
+        """The enclosed texts, with at most `references` references. Empty texts are not enclosed."""
         turns = turns_of(self.context)
         context = _with_roles(turns) if turns else self.context
         return {
@@ -97,7 +99,8 @@ class ItemTexts:
 
 
 def _with_roles(turns: Sequence[tuple[str, str]]) -> str:
-    """Turns as text, each in tags and after its role, so that no turn can imitate another."""
+    """Turns as text. Each turn follows the name of its role and is enclosed in tags, so no turn can imitate another
+    turn."""
     texts = [text for _, text in turns]
     return "\n\n".join(f"{_role(role)}:\n{Fenced.make('turn', text, *texts)}" for role, text in turns)
 
@@ -115,18 +118,19 @@ class Prompt:
 
     @classmethod
     def load(cls, judge: Judge) -> Prompt:
-        """The built-in prompt of this name, or the file; OptionError with the allowed names for anything else."""
+        """The built-in prompt of this name, or the prompt in a file. Otherwise OptionError, with the allowed names."""
         is_file = judge.prompt not in PROMPTS
         if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
                 f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; allowed: "
-                f"{', '.join(PROMPTS)}, or the path of your own file ({' '.join(SUFFIXES)})"
+                f"{', '.join(PROMPTS)}, or the path of a Jinja file ({' '.join(SUFFIXES)})"
             )
         name = judge.prompt if is_file else f"{judge.prompt}.jinja"
         return cls(judge, _compiled(name, judge.mode, is_file=is_file))
 
     def filled(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
-        """The prompt for an output (or two, in presentation order) of an item; `systems`: names to display, if any."""
+        """The prompt for one output of an item, or for two outputs in presentation order. `systems`: names to display,
+        if any."""
         judge = self.judge
         beside = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
@@ -153,7 +157,8 @@ class Prompt:
         for name, text in texts.items():
             if text not in whole and text.text.strip() not in whole:
                 raise OptionError(
-                    f"{self._where}: the prompt does not contain {{{{ {name} }}}}, so the text is not judged; add it"
+                    f"{self._where}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
+                    f"the text; add this variable"
                 )
         return whole
 
@@ -180,8 +185,8 @@ def _hash(*texts: str) -> str:
 
 
 def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
-    """A compiled template that may include built-in ones; unknown variables raise an error that lists the allowed
-    ones."""
+    """A compiled template that may include built-in templates. For an unknown variable an error lists the allowed
+    variables."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -230,14 +235,16 @@ def _encoded(path: str) -> str:
     check_exists(Path(path))
     kind, _ = guess_type(path)
     if not (kind or "").startswith("image/"):
-        raise InputError(f"{shown(path)}: not an image by its suffix; give .png, .jpg, .webp or .gif, or an address")
+        raise InputError(
+            f"{shown(path)}: the suffix is not that of an image; give a .png, .jpg, .webp or .gif file, or an address"
+        )
     now = Path(path).stat()
     if now.st_size > LARGEST:
-        raise InputError(f"{shown(path)}: larger than {LARGEST >> 20} MiB; make it smaller")
+        raise InputError(f"{shown(path)}: the image is larger than {LARGEST >> 20} MiB; reduce the size")
     return f"data:{kind};base64,{_content(path, now.st_mtime_ns, now.st_size)}"
 
 
 @lru_cache(maxsize=256)
 def _content(path: str, changed: int, size: int) -> str:
-    """The bytes of a file, read again after a change."""
+    """The bytes of a file. A changed file is read again."""
     return base64.b64encode(Path(path).read_bytes()).decode()

@@ -1,4 +1,4 @@
-"""Querying of a plan: each request once, repeated once after a reply without an answer; replies are stored on
+"""Querying of a plan. Each request is sent once, and once more after a reply without an answer. Replies are stored on
 arrival."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NOT_SENT = Failure(reason="unavailable", message="not sent yet")
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """Replies and failures; each key has one of them. `asked`: number of requests sent in this run, without cached
-    ones; `sent`: number of times requests were sent, retries included.
+    """A reply or a failure for each key. `asked`: number of distinct requests sent in this run, without cached ones.
+    `sent`: how often requests were sent, retries included.
     """
 
     replies: Mapping[str, Reply]
@@ -59,8 +59,8 @@ def query(
     At most `concurrency` requests are in progress at a time (fewer while the server is busy), `rpm` requests start and
     `tpm` tokens are used a minute, and no request is sent that could exceed the budget. An unanswered request is a
     failure with its reason, is not stored, and is sent again in the next run. The requests run in a separate thread, so
-    also inside a running event loop; after Ctrl-C the stored replies remain. Raises OptionError if there is no reply at
-    all because the server would answer none: a wrong key, model or address, or the same error for every request.
+    this also works inside a running event loop. After Ctrl-C the stored replies remain. Raises OptionError if the
+    server answers no request: for a wrong key, model or address, or if every request has the same error.
 
     """
     at_least("concurrency", concurrency, 1)
@@ -94,7 +94,7 @@ def query(
 
 
 def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
-    """Run a dispatch in a thread; yields once for each finished request. If the caller stops, the run ends."""
+    """Run a dispatch in a thread, and yield once for each finished request. The run ends if the caller stops."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
 
@@ -126,7 +126,7 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
 
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
-    """Only the stored replies; `failures` are the known reasons of missing ones."""
+    """Use only the stored replies. `failures`: the known reasons for missing replies."""
     replies, missing = find_replies(requests, cache)
     return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
 
@@ -149,7 +149,7 @@ class QueriedPlan:
 
 
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
-    """Send all requests; those with a reply without an answer are repeated once, under another key."""
+    """Send all requests. If a reply has no answer, the request is repeated once, under another key."""
     requests = {request.key: request for request in plan.requests}
     first = send(list(requests.values()))
     answers = read_answers(plan, first.replies)

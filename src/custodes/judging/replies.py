@@ -1,5 +1,5 @@
-"""Parsing of replies: the answer of a judge, or the reason for its absence; replies are stored raw and parsed again in
-each run."""
+"""Parsing of replies: the answer of a judge, or the reason why there is none. Replies are stored unparsed and are
+parsed again in each run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST = 2_000
 """Maximum number of positions at which the start of an object is tried."""
 
 AROUND = " \t\r\n*_`\"'[](){}$"
-"""Characters allowed around a bare label, as in `[[A]]` and `**B**`; a full stop only after it."""
+"""Characters allowed around a bare label, as in `[[A]]` and `**B**`. A full stop is allowed only after the label."""
 SAID = re.compile(
     r"(?:(?:final\s+)?(?:verdict|answer|score|rating|output|summary|translation|caption|next turn|response|option)"
     r"(?=[\W_])[\s*_`]*[:=]?[\s*_`\"'\[(]*|\\boxed\{|\\text\{)*"
@@ -50,13 +50,13 @@ SINCE = ("because", "since", "as")
 """Words that continue an answer with its reason."""
 ENDING = AROUND + "."
 CLOSED = re.compile(r"[\s`*]*")
-"""Text allowed after the last line of an answer: the end of a code block."""
+"""Text that may follow the last line of an answer: the end of a code block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadReply:
-    """A parsed reply: the label, or '' and the reason for its absence; the probabilities of all labels if they are
-    known; the reason given by the judge; the model that answered and its tokens.
+    """A parsed reply: the label, or '' with the reason why there is none; the probabilities of all labels if known; the
+    reason that the judge gave; the model that answered; the tokens of the reply.
     """
 
     label: str = ""
@@ -102,8 +102,8 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
 
 @dataclass(frozen=True)
 class _Verdict:
-    """An answer in a text: its start and end, its label ('': not among the allowed ones), the position of the label,
-    and the reason beside it.
+    """An answer in a text: start and end, label ('' if the label is not allowed), position of the label, and the reason
+    given with the answer.
     """
 
     start: int
@@ -118,7 +118,7 @@ class _UnclearError(Exception):
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
-    """The last object with the key of the answer, if it is clearly the answer; or a label that is the whole text."""
+    """The last JSON object with the key of the answer, if it is unambiguous; or a label that is the whole text."""
     thought = text.rfind(THOUGHT)
     try:
         answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought]
@@ -150,7 +150,8 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
 
 
 def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
-    """Whether the text around the last answer makes it ambiguous: other answers, or a sentence that continues."""
+    """Whether the text around the last answer makes the answer ambiguous: further answers, or a sentence that
+    continues."""
     last = answers[-1]
     line, *below = text[last.end :].split("\n")
     if any(_label(other, labels)[0] not in ("", last.label) for other in below):
@@ -199,7 +200,8 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may quote a text of the prompt: the text contains it, and it is not alone at the end."""
+    """Whether an object may be quoted from the prompt: a text of the prompt contains the object, and the object is not
+    alone at the end of the reply."""
     quoted = _squeezed(text[verdict.start : verdict.end])
     return any(quoted in _squeezed(other) for other in prompt_texts) and not _ends(text, verdict)
 
@@ -209,7 +211,7 @@ def _squeezed(text: str) -> str:
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
-    """The label of a value ('' for none), and its position in a text."""
+    """The label of a value ('' for none), and the position of the label in a text."""
     if isinstance(value, bool):
         value = json.dumps(value)
     if not isinstance(value, str):
@@ -247,10 +249,11 @@ def _number(value: Any) -> float:
 def _chances(
     tokens: Sequence[Mapping[str, Any]], content: str, at: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
-    """The probabilities of the labels at the first token of the answer, normalised; None if the server did not return
-    the probability of each label, because a missing one is unknown, not 0.
+    """The normalised probabilities of the labels at the first token of the answer. None if the server did not return
+    the probability of each label, because a missing probability is unknown, not 0.
 
-    Under a schema some servers return the probabilities of the unconstrained model, in which other words are likelier.
+    With a schema some servers return the probabilities of the unconstrained model, in which other words are more
+    likely.
     """
     texts = [_text(entry.get("token")) for entry in tokens]
     whole = "".join(texts)
@@ -276,7 +279,7 @@ def _chances(
 
 
 def _begun(token: str, labels: Sequence[str]) -> str:
-    """The label equal to a token, or the only one that begins with it."""
+    """The label that equals a token, or the only label that begins with the token."""
     word = token.strip().strip('"').strip().casefold()
     if not word:
         return ""
@@ -303,7 +306,7 @@ def _text(value: Any) -> str:
 
 
 def _short(name: str) -> str:
-    """A name; a long one is shortened and gets a hash of the full name."""
+    """A name. A long name is shortened and gets a hash of the full name."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
     return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
 

@@ -1,4 +1,4 @@
-"""Tolerant parsing of JSON replies, and their conversion to values that can be stored."""
+"""Tolerant parsing of JSON replies, and conversion of the parsed values to values that can be stored."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from custodes.judging.reply_json import encoded
 from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. It raises one of the errors below;
-any other exception counts as `Unavailable`."""
+"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. The callable raises one of the errors
+below. Any other exception counts as `Unavailable`."""
 
 MOST_WORDS = 300
 """Maximum length of a server's message in an error."""
@@ -33,15 +33,15 @@ NO_MONEY = "insufficient_quota"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One request to a judge: its body and the key of its reply."""
+    """One request to a judge: the body, and the key under which the reply is stored."""
 
     key: str
     body: Mapping[str, Any]
 
     @classmethod
     def make(cls, address: str, body: Mapping[str, Any], repeat: str = "0") -> Request:
-        """Create with its key: a hash of the server's address (without credentials), the body and the number of the
-        repeat; account keys, names of systems and the order of files do not enter.
+        """Create a request and its key. The key is a hash of the server's address (without credentials), the body and
+        the number of the repeat. Account keys, names of systems and the order of files do not affect the key.
 
         >>> one, two = (Request.make("http://localhost", {"model": "m", "n": n}) for n in (1, 2))
         >>> one.key == two.key, len(one.key)
@@ -61,14 +61,14 @@ RECORD = msgspec.json.Decoder(prepare_decoder(_Record))
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A stored server reply, parsed again in each run; it is kept as bytes to save memory."""
+    """A stored server reply, which is parsed again in each run. It is stored as bytes to save memory."""
 
     record: bytes
 
     @classmethod
     def make(cls, body: Mapping[str, Any], *, sent: str, seconds: float | None) -> Reply:
-        """Create from a reply: its body, when it was `sent` (ISO 8601, UTC), and its seconds (None if unknown, as in a
-        batch).
+        """Create a record of a reply: the body, the time at which the request was `sent` (ISO 8601, UTC), and the
+        seconds until the reply (None if unknown, as in a batch).
         """
         return cls(encoded({"asked": sent, "seconds": seconds, "reply": body}))
 
@@ -96,15 +96,16 @@ Reason = Literal["unavailable", "rejected", "denied", "budget"]
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A request without a reply: the reason and the message. It is not stored, and sent again in the next run."""
+    """A request without a reply: the reason and the message. It is not stored, and the next run sends the request
+    again."""
 
     reason: Reason
     message: str
 
 
 class Unavailable(Exception):  # noqa: N818  (not the caller's error)
-    """The server cannot answer now: retry, not before `retry_after` seconds if it gave them, and with fewer concurrent
-    requests if it is `busy`. `paid`: it may charge for an answer that did not arrive.
+    """The server cannot answer now, and the request is sent again: after `retry_after` seconds if the server gave a
+    pause, and with fewer concurrent requests if the server is `busy`. `paid`: the lost answer may have a cost.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Denied(Exception):  # noqa: N818
 
 
 def check_completion(body: Any) -> None:
-    """Raise an error for an invalid body of a reply: `Unavailable` if it is not a chat completion."""
+    """Raise an error for an invalid body of a reply, such as `Unavailable` for a body that is not a chat completion."""
     if not isinstance(body, Mapping):
         raise Unavailable("the reply is not a chat completion", paid=True)
     choices = body.get("choices")
@@ -142,7 +143,7 @@ def check_completion(body: Any) -> None:
 
 
 def token_count(tokens: Any) -> int | None:
-    """Token count of a server; None for an invalid one."""
+    """Token count reported by a server; None if the count is invalid."""
     sound = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
     return tokens if sound else None
 

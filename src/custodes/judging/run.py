@@ -53,7 +53,7 @@ def judge(
 ) -> Judgements:
     """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
-    Failures are counted by reason, never scored.
+    Failures are counted by reason. They never get a score.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def prepare(
     probe: Sequence[str] = (),
     lasting: bool = True,
 ) -> JudgingPlan:
-    """The plan of all questions; all errors of the input are raised before anything is sent. `lasting`: replies are
+    """The plan of all questions. All errors of the input are raised before any request is sent. `lasting`: replies are
     stored in a file, which other clients may have used.
     """
     at_least("repeats", repeats, 1)
@@ -154,11 +154,14 @@ def prepare(
     seed = drawn_from if isinstance(drawn_from, int) else int(drawn_from.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     if study.outputs is None:
-        raise InputError(f"{study.name}: no texts to judge; give outputs (item, system, text, or item and outputs)")
+        raise InputError(
+            f"{study.name}: there are no texts to judge; give outputs with the columns item, "
+            f"system, text, or item and outputs"
+        )
     every = isinstance(pairs, str) and pairs == "all"
     if judge.mode == "pointwise" and not (every and orders == "both"):
         what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
-        raise OptionError(f"{what} has no effect: a pointwise judge rates single outputs")
+        raise OptionError(f"{what} has no effect, because a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
     if (chosen := study.selection.get("systems")) is not None:
@@ -166,7 +169,10 @@ def prepare(
     if judge.own_system:
         select_labels(judge.own_system, judged_texts.systems, option="own_system", what="system")
     if judge.references and not any(material.references for material in judged_texts.materials.values()):
-        raise InputError(f"{study.name}: references={judge.references}, and no item has one; give references, or 0")
+        raise InputError(
+            f"{study.name}: references={judge.references}, but no item has a reference; add "
+            f"references to the texts, or set references=0"
+        )
     examples = examples_of(prompt, judged_texts, seed)
     left = judged_texts.only(judged_texts.systems, without=examples.items)
     probes = Probes.make(probe, judge, orders=orders, outputs=left.outputs)
@@ -204,12 +210,15 @@ def prepare(
 
 
 def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | None) -> Client:
-    """The given client, or one for the server of the judge."""
+    """The given client, or a client for the server of the judge."""
     if client is None:
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
-            raise OptionError(f"{name} applies to the server of base_url only; your own client sets its own")
+            raise OptionError(
+                f"{name} applies only to the server at base_url; if you pass your own client, set "
+                f"the limit in that client"
+            )
     return asynchronous(client)
 
 
@@ -221,5 +230,5 @@ def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
         raise OptionError("base_url='': give the address of the server, such as http://127.0.0.1:8000/v1, or a client")
     place = place_of(client)
     if place is None and lasting and callable(client):
-        raise OptionError(f"client: its replies cannot be identified in the cache; {BY_NAME}, or use no cache")
+        raise OptionError(f"client: the cache cannot tell from which client a reply comes; {BY_NAME}, or use no cache")
     return place or "client"

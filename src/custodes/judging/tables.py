@@ -32,17 +32,17 @@ from custodes.judging.replies import ReadReply
 COST_UNIT = "usd"
 
 MOST_SERVED = 8
-"""Maximum number of model names in a signature; a server may report another one in each reply."""
+"""Maximum number of model names in a signature, because a server may report a different name in each reply."""
 
 SIGNS = {A: 1, TIE: 0, B: -1}
 
 WHERE = (
     label("item", "the item"),
-    label("system_a", "the first system by name; for a score the only one"),
-    label("system_b", "the second system by name"),
+    label("system_a", "first system in alphabetical order; for a score the system"),
+    label("system_b", "second system in alphabetical order"),
     label("aspect", "aspect judged"),
-    label("repeat", f"number of the run, from 0; `{NOT_ASKED}`: a tie of identical outputs"),
-    label("order", "`ab` where system_a was shown first, `ba` where system_b was; empty without a query"),
+    label("repeat", f"number of the repeat, from 0; `{NOT_ASKED}`: a tie of identical outputs, without a query"),
+    label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
 )
 INVALID = label(
     "invalid",
@@ -53,7 +53,7 @@ INVALID = label(
 
 NOT_ANSWERED = "not-answered"
 UNREADABLE = "mostly-unreadable"
-"""Codes of the notes for which the exit status is 1."""
+"""Codes of notes that set the exit status to 1."""
 
 
 @result
@@ -63,8 +63,8 @@ class Judgements(Result):
     BY = ""
 
     verdicts: pl.DataFrame = table(
-        "One row per comparison, order and repeat queried, and one per comparison of identical "
-        "outputs, in the format of the reader `battles`.",
+        "One row per queried comparison, order and repeat, and one row per comparison of identical outputs. The "
+        "format is that of the reader `battles`.",
         *WHERE[:3],
         label("rater", "the judge"),
         label("kind", "`metric`"),
@@ -72,15 +72,15 @@ class Judgements(Result):
         count("preference", "1: system_a is better, 0: tie, -1: system_b; null: see `invalid`"),
         INVALID,
         probability(
-            "p_a", "probability that system_a is better, where the server gave the probabilities of all answers"
+            "p_a", "probability that system_a is better; null unless the server gave the probabilities of all answers"
         ),
         probability("p_tie", "probability of a tie"),
         probability("p_b", "probability that system_b is better"),
         essential=False,
     )
     ratings: pl.DataFrame = table(
-        "One row per output, aspect and repeat queried, in the format of the reader `ratings`. "
-        "With probabilities, `NAME@expected` is another rater: the expected score.",
+        "One row per queried output, aspect and repeat, in the format of the reader `ratings`. If the server "
+        "gives probabilities, the rater `NAME@expected` has the expected scores.",
         label("item", "the item"),
         label("system", "the system"),
         label("rater", "the judge"),
@@ -91,9 +91,9 @@ class Judgements(Result):
         essential=False,
     )
     labels: pl.DataFrame = table(
-        "One row per output, aspect and repeat queried, with the label, in the format of tables of labels. A combined "
-        "label has no aspect. With probabilities, `NAME@expected` is another rater: the probability of the positive "
-        "label.",
+        "One row per queried output, aspect and repeat, in the format of tables of labels. A combined label has "
+        "no aspect. If the server gives probabilities, the rater `NAME@expected` has the probabilities of the "
+        "positive label.",
         label("item", "the item"),
         label("system", "the system"),
         label("rater", "the judge"),
@@ -104,20 +104,27 @@ class Judgements(Result):
         essential=False,
     )
     probes: pl.DataFrame = table(
-        "One row per output queried in another form, with its outcome in both forms, from 0 to 1: 1 for a win, .5 for "
-        "a tie; the position on the scale of scores; 1 for the positive label.",
+        "One row per output that was also queried in another form, with the outcome of both forms from 0 to 1. "
+        "For verdicts 1 is a win and .5 a tie. For scores the outcome is the position on the scale. For labels "
+        "1 is the positive label.",
         label("item", "the item"),
         label("system", "the system whose output is changed"),
-        label("against", "the other system; empty for a pointwise judge"),
+        label("against", "the system that is compared with `system`; empty for a pointwise judge"),
         label("rater", "the judge"),
         label("aspect", "aspect judged"),
         label("probe", "`length`, `format`, `name`, or the name of a file of rewritten outputs"),
-        label("order", "presentation order of both questions, as in `verdicts`"),
+        label("order", "presentation order in both queries, as in `verdicts`"),
         score(
-            "plain", "outcome of the form without repeated content, Markdown or name, or of the original; null: none"
+            "plain",
+            "outcome of the form without repeated content, Markdown or name; for rewritten outputs, of "
+            "the original; null: no answer",
         ),
-        score("changed", "outcome of the form with it, or of the rewritten output; null: none"),
-        label("invalid", "why one of the two has no answer"),
+        score(
+            "changed",
+            "outcome of the form with repeated content, Markdown or name; for rewritten outputs, "
+            "of the rewritten output; null: no answer",
+        ),
+        label("invalid", "why one of the two forms has no answer"),
         essential=False,
     )
     raters: pl.DataFrame = table(
@@ -130,7 +137,11 @@ class Judgements(Result):
         score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
         label("own_system", "systems by the judge's own developer", essential=False),
-        label("signature", "model as served, prompt and its hash, and what else changes its answers"),
+        label(
+            "signature",
+            "model name reported by the server, prompt, hash of the prompt, and all further "
+            "settings that change the answers",
+        ),
     )
     failures: pl.DataFrame = table(
         "Answers and failures, by system shown.",
@@ -143,11 +154,11 @@ class Judgements(Result):
     )
     usage: pl.DataFrame = table(
         "One row: requests, tokens and cost.",
-        count("questions", "comparisons or outputs, by aspect, order and repeat, and probes"),
-        count("requests", "distinct requests, including repeated requests after invalid replies"),
-        count("asked", "requests sent in this run; the others were cached"),
-        count("sent", "number of times requests were sent in this run, retries included"),
-        count("tokens_in", "input tokens of all replies, as the server counted them"),
+        count("questions", "number of questions: comparisons or outputs for each aspect, order and repeat, and probes"),
+        count("requests", "distinct requests, including requests that were repeated after an invalid reply"),
+        count("asked", "requests sent in this run; the remaining replies were cached"),
+        count("sent", "how often requests were sent in this run, retries included"),
+        count("tokens_in", "input tokens of all replies, as counted by the server"),
         count("tokens_out", "output tokens of all replies"),
         score("dollars", "cost of all replies, cached ones included; null without a price"),
     )
@@ -156,9 +167,9 @@ class Judgements(Result):
         label("key", "key of the reply in the cache"),
         *WHERE,
         label("probe", "the probe; empty for the original outputs"),
-        label("answer", "the answer, as shown: `A`, `B`, `tie`, the score or the label"),
+        label("answer", "the answer of the judge: `A`, `B`, `tie`, the score or the label"),
         INVALID,
-        label("reason", "reason in the words of the judge; for an invalid answer the whole reply"),
+        label("reason", "the reason that the judge gave; for an invalid answer the whole reply"),
         label("model", "name of the model, as given by the server"),
         flag("again", "whether the first reply was invalid and the request was repeated"),
         count("tokens_in", "input tokens of the reply"),
@@ -171,13 +182,13 @@ class Judgements(Result):
 
     @property
     def preferences(self) -> Preferences:
-        """The verdicts; missing ones have a reason."""
+        """The verdicts. A missing verdict has a reason."""
         return self._own.preferences
 
     def study(self) -> Study:
-        """The judged study with these verdicts or ratings: the input of every question.
+        """The judged study with these verdicts or ratings, which every question accepts as input.
 
-        Raises InputError if there is no answer.
+        Raises InputError if the judge gave no valid answer.
         """
         notes = dict.fromkeys((*self.judged.notes, *self.notes))
         return join([replace(self.judged, notes=tuple(notes)), self._own])
@@ -272,7 +283,7 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
-"""A question, its parsed reply (None: none), and the reason for a missing answer ('' if there is an answer)."""
+"""A question, the parsed reply (None: no reply), and the reason for a missing answer ('' if there is an answer)."""
 
 
 def _outcome(question: JudgeQuestion, outcome: QueriedPlan) -> tuple[ReadReply | None, str]:
@@ -318,7 +329,7 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
 
 
 def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Scores or labels; `expected`: answers with probabilities, for the rater of expected scores."""
+    """Scores or labels. `expected`: answers with probabilities, which give the rater of expected scores."""
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
@@ -448,24 +459,30 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed
         (
             "no-answer",
             whys.total(),
-            f"{whys.total()} of {replies} replies contain no valid answer and count as missing: {counted}",
+            f"{whys.total()} of {replies} replies contain no valid answer; these answers are missing: {counted}",
         ),
         (
             NOT_ANSWERED,
             lost.total(),
-            f"{lost.total()} of {len(rows)} queries have no reply: {left}; run the same command to send only these",
+            f"{lost.total()} of {len(rows)} queries have no reply: {left}; run the same command again to send "
+            f"only these queries",
         ),
         (
             UNREADABLE,
             2 * whys.total() > replies,
             f"only {replies - whys.total()} of {replies} replies contain a {plan.judge.key}, fewer "
-            "than half; check the model, the prompt and the limit of tokens before using them",
+            "than half; check the model, the prompt and the token limit before you use the answers",
         ),
-        ("models-served", len(served) > 1, f"the server replied as several models: {listed(served)}"),
+        ("models-served", len(served) > 1, f"the replies name several models: {listed(served)}"),
         (
             "no-probabilities",
             unknown,
-            f"{unknown} answers have no probabilities: the server returned none, or not those of all possible answers",
+            f"{unknown} answers have no probabilities: the server returned no probabilities, or only those of "
+            f"some possible answers",
         ),
-        ("tokens-guessed", guessed, f"{guessed} replies report no tokens: estimated from their characters"),
+        (
+            "tokens-guessed",
+            guessed,
+            f"{guessed} replies report no token counts, so the tokens are estimated from the numbers of characters",
+        ),
     )

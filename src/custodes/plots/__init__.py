@@ -4,7 +4,7 @@
 
     plots.save(plots.agreement_intervals(cu.agreement(study)), "agreement.pdf")
 
-Altair is imported with the first figure, not with this module.
+The first figure imports Altair; this module does not.
 """
 
 from custodes.plots.agreement import agreement_intervals

@@ -55,7 +55,7 @@ def agreement_intervals(
     result : Agreement
         Result of `agreement`.
     statistic : str, default 'kendall_item'
-        Column of `Agreement.metrics`; metrics with an undefined value are left out.
+        Column of `Agreement.metrics`. Metrics with an undefined value are left out.
     aspect : str, optional
         Aspect to draw; required if there are several.
     width : int, default 455

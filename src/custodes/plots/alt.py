@@ -24,4 +24,6 @@ def load() -> None:
     except AttributeError:
         if sys.flags.optimize < 2:
             raise
-        raise OptionError("Altair, which draws figures, needs docstrings: run python -O in place of -OO") from None
+        raise OptionError(
+            "figures need Altair, and Altair needs docstrings, which python -OO removes; run python with -O"
+        ) from None

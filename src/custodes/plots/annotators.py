@@ -24,8 +24,7 @@ def annotator_competence(
     dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of estimated competence by annotator, highest first; annotators with a significant finding
-    are red. Only annotators with an interval are shown; the axis title states the number of the others.
-
+    are red. Only annotators with an interval are shown. The axis title states how many annotators have no interval.
 
     Parameters
     ----------
@@ -60,7 +59,9 @@ def annotator_competence(
     """
     rows = with_interval(result.annotators)
     if rows.is_empty():
-        raise OptionError("annotator_competence: no competence has an interval; see the column reason, and the notes")
+        raise OptionError(
+            "annotator_competence: no annotator has an interval of competence; see the notes and the column reason"
+        )
     answer_type = answer_type or str(rows["answer_type"][0])
     rows = chosen(rows, "answer_type", answer_type, who="annotator_competence")
     rows, aspect = of_aspect(rows, aspect, who="annotator_competence")

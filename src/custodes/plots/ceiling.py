@@ -1,4 +1,4 @@
-"""Figures: prediction of human ratings by metrics, information that metrics lack, and change over release dates."""
+"""Figures: prediction of human ratings by metrics, information that metrics lack, and prediction by release date."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """Kendall's tau-b of held-out predictions for each aspect: from all metrics, from the other human aspects, and from
     both.
 
-    Bars with whiskers: tau-b and its interval. Ticks mark the prediction of half of the annotators by the other half,
+    Bars with whiskers: tau-b with interval. Ticks mark the prediction of half of the annotators by the other half,
     and the bound of a perfect predictor for this number of annotators.
 
     Parameters
@@ -152,7 +152,9 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     'Information in other aspects that metrics lack'
     """
     if result.information.is_empty():
-        raise InputError("information_ratio: annotators rated only one aspect, so there are no other aspects to add")
+        raise InputError(
+            "information_ratio: the figure needs ratings of several aspects, and annotators rated only one aspect"
+        )
     return theme.themed(
         ratio_curve(theme.inline(result.information)).properties(width=width),
         dark=dark,

@@ -28,7 +28,8 @@ SHAPES = ("circle", "diamond")
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
 MOST = 25
-"""Maximum number of weights shown, the largest in absolute value; the others are counted."""
+"""Maximum number of weights in the figure. The largest absolute values are shown, and the remaining weights are
+counted."""
 CLEAR = ("interval excludes 0", "not significant")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
@@ -42,16 +43,16 @@ NARROWEST = 230
 def method_comparison(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per method of combining: the objective on held-out outputs, the best on top.
+    """Dot-and-whisker plot of the objective on held-out outputs by method of combining, highest first.
 
-    The dashed line is the best single metric, chosen in training like everything else.
+    The dashed line is the best single metric, which is selected in the training part.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -120,8 +121,8 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest, and the number of the others.
 
-    Hollow points have an interval that holds 0; without intervals (importances, refits that would take too long) points
-    say nothing of chance.
+    Hollow points have an interval that contains 0. Importances have no intervals, and neither have weights of methods
+    that are too slow to be refitted. Their points are filled.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def combination_weights(
     statistic : str, default 'weight'
         'weight', or 'importance' of boosted trees.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -144,9 +145,9 @@ def combination_weights(
     Raises
     ------
     OptionError
-        For another statistic or target.
+        For an unknown statistic or target.
     InputError
-        Where the model has none.
+        If the model does not have the statistic.
 
     Examples
     --------
@@ -193,8 +194,8 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
-    """Rows target, metric, value, low, high, place, rest: the largest weights of each target, and one row for the
-    others, whose `rest` describes their size.
+    """Rows target, metric, value, low, high, place, rest: the largest weights of each target, and one row for all
+    smaller weights, whose `rest` describes the size of these weights.
     """
     ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
     rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
@@ -217,7 +218,8 @@ def cost_curve(
 ) -> alt.TopLevelMixin:
     """Held-out objective by budget, with metrics added in the order of gain per cost (ridge regression).
 
-    Steps, with a band for the interval, labelled by the added metric. Without given costs each metric costs 1. Raises
+    The line has a step for each added metric, with the name of the metric. A band shows the interval. Without costs
+    each metric costs 1. Raises
     `OptionError` for an unknown target.
 
     Parameters
@@ -225,7 +227,7 @@ def cost_curve(
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -316,7 +318,7 @@ def pruning_curve(
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -330,7 +332,7 @@ def pruning_curve(
     Raises
     ------
     InputError
-        Where nothing was pruned.
+        If no method pruned the metrics.
     OptionError
         For an unknown target.
 
@@ -379,14 +381,14 @@ def accuracy_and_favoritism(
 ) -> alt.TopLevelMixin:
     """Sample accuracy of each method of combining by mean |Favi-Score| of its errors, on held-out outputs.
 
-    Fewer errors raise it by chance alone.
+    With fewer errors the mean |Favi-Score| is larger by chance alone.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -400,7 +402,7 @@ def accuracy_and_favoritism(
     Raises
     ------
     InputError
-        Where it is unknown (verdicts).
+        If favoritism is unknown, as for verdicts.
     OptionError
         For an unknown target.
 

@@ -46,9 +46,9 @@ def complementarity_map(
     """Heat map of the complementarity of each pair of raters: blue for equal rankings, blank for unrelated, vermilion
     for opposite ones.
 
-    Human raters come first, separated from metrics; within both, raters are ordered by similarity. Raters without a
-    ranking are omitted. Cells become smaller with the number of raters: at least 13 pixels, or 5 with more than 100
-    raters, when only every second or third row is labelled.
+    Human raters come first, separated from metrics. Human raters and metrics are each ordered by similarity. Raters
+    without a ranking are omitted. With more raters the cells are smaller: at least 13 pixels, or 5 pixels with more
+    than 100 raters, when only every second or third row is labelled.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def complementarity_map(
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Rows of `Complementarity.pairs`, in the order of the result. Only one triangle, as the matrix is symmetric."""
+    """Rows of `Complementarity.pairs`, in the order of the result. They are one triangle of the symmetric matrix."""
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
@@ -127,9 +127,9 @@ def explained_variance(
 ) -> alt.TopLevelMixin:
     """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
-    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers
-    show the proportion of each component. Line: cumulative proportion. The dashed grey line shows the same for raters
-    with random rankings. Grey rule: 80 %.
+    The ranking that all raters share is subtracted first, so the figure does not say whether raters agree. Bars with
+    whiskers show the proportion of each component. The line shows the cumulative proportion. The dashed grey line shows
+    the cumulative proportion for raters with random rankings. The grey rule marks 80 %.
 
     Parameters
     ----------
@@ -157,7 +157,10 @@ def explained_variance(
     >>> explained_variance(result).to_dict()["title"]
     'Number of dimensions in which raters differ'
     """
-    _some(result.components, "explained_variance: no two raters ranked everything, so there are no components")
+    _some(
+        result.components,
+        "explained_variance: fewer than two raters ranked all systems of all items, so there are no components",
+    )
     chart = variance_curve(theme.inline(result.components)).properties(width=width)
     return theme.themed(chart, dark=dark, title="Number of dimensions in which raters differ")
 
@@ -211,11 +214,11 @@ def judges_map(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Raters on the first two principal components; raters that are close together rank similarly. Colour is the
-    cluster, shape the kind of rater.
+    """Raters on the first two principal components; raters with similar rankings are close together. The colour shows
+    the cluster, and the shape shows the kind of rater.
 
-    Both axes have the same scale. Up to 25 raters are all labelled. With more, labels are given to human raters, the
-    three metrics most similar to them, the extreme metrics, and those in `named`.
+    Both axes have the same scale. With up to 25 raters every rater is labelled. With more raters only human raters, the
+    three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
 
     Parameters
     ----------
@@ -247,7 +250,10 @@ def judges_map(
     >>> judges_map(result).to_dict()["title"]
     'Map of the raters'
     """
-    _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so there are no coordinates")
+    _some(
+        result.coordinates,
+        "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
+    )
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         chosen(result.coordinates, "rater", name, who="judges_map")

@@ -18,7 +18,7 @@ _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.s
     "system_a": "system_b",
     "system_b": "system_a",
 }
-"""Columns of a pair, with their names after exchange of its systems."""
+"""Columns of a pair, and the names of these columns after the two systems are exchanged."""
 
 
 def confusion_matrix(
@@ -70,7 +70,10 @@ def confusion_matrix(
     both = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
     of_pair = both.filter(system_a=system_a, system_b=system_b)
     if not of_pair.height:
-        raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
+        raise OptionError(
+            f"{who}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give "
+            f"two systems of the result"
+        )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
     return theme.themed(matrix(theme.inline(of_pair)), dark=dark, title=titled(title, aspect))
 

@@ -37,11 +37,6 @@ def judge_faults(
     """Dot-and-whisker plot of one kind of bias by judge, in percentage points: for the first position, longer outputs
     or own systems, or overconfidence.
 
-
-    Red marks findings that are significant after adjustment for all tests of the study. `kind` is one of `findings`, by
-    default the first with an estimate. Raises `OptionError` for an unknown kind or aspect, and if no test has an
-    estimate.
-
     Red marks findings that are significant after adjustment for all tests of the study.
 
     Parameters
@@ -78,7 +73,10 @@ def judge_faults(
     """
     rows = result.findings.filter(pl.col("estimate").is_not_null())
     if rows.is_empty():
-        raise OptionError(f"judge_faults: no test has an estimate; kinds: {listed(AXES)}; see findings for the reasons")
+        raise OptionError(
+            f"judge_faults: no test has an estimate; see the table findings for the reasons, and "
+            f"choose another kind: {listed(AXES)}"
+        )
     kind = kind or str(rows["kind"][0])
     rows, aspect = of_aspect(chosen(rows, "kind", kind, who="judge_faults"), aspect, who="judge_faults")
     chart = faults(theme.inline(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
@@ -211,7 +209,7 @@ def judge_calibration(
     """
     if result.reliability.is_empty():
         raise OptionError(
-            "judge_calibration: no judge with probabilities (p_a, p_tie, p_b) of comparisons that have human verdicts"
+            "judge_calibration: no judge has probabilities (p_a, p_tie, p_b) of comparisons with human verdicts"
         )
     rows, aspect = of_aspect(result.reliability, aspect, who="judge_calibration")
     rows = chosen(rows, "rater", rater, who="judge_calibration")
@@ -251,7 +249,7 @@ def order_confusion(
     """Three by three table of counts for one rater: outcome of a system when shown first, by its outcome when shown
     second.
 
-    A rater that ignores the order has counts only on the diagonal; counts above it favour the first position.
+    A rater that ignores the order has counts only on the diagonal. Counts above the diagonal favour the first position.
 
     Parameters
     ----------

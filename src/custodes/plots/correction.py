@@ -1,4 +1,4 @@
-"""Figures: margins between systems by a metric, by human ratings, and corrected."""
+"""Figures: margins between systems by a metric alone, by human ratings alone, and by the correction."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def correction_margins(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of the margin of each pair of systems by the metric alone, by human ratings alone, and
-    corrected.
+    """Dot-and-whisker plot of the margin of each pair of systems by the metric alone, by human ratings alone, and by
+    the correction.
 
-    The margin is the proportion of items on which the first system of a pair is better minus the proportion on which
-    the second is better. Pairs are sorted by the corrected margin, largest first. With `changed`, only pairs are shown
-    whose corrected decision differs from that of the metric alone.
+    The margin is the proportion of items on which the first system is better minus the proportion on which the second
+    system is better. Pairs are sorted by the corrected margin, largest first. `changed` selects pairs whose corrected
+    decision differs from the decision of the metric alone.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ def pair_outcome(
 ) -> alt.TopLevelMixin:
     """Proportions of wins, ties and losses of one pair of systems, by every estimator.
 
-    Dots are posterior means and whiskers intervals; a result keeps no draws, so there is no density. Estimators of the
-    margin alone have no row. The systems can be given in either order.
+    Dots are posterior means and whiskers are intervals. A result contains no posterior draws, so there is no density.
+    Estimators that give only a margin have no row. The systems can be given in either order.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl
                 of_pair.select("estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high")
                 for outcome, name in zip(OUTCOMES, names, strict=True)
             )
-    raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair")
+    raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
 
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:

@@ -24,8 +24,7 @@ def drawable(part: Any) -> Any:
     r"""A label, a row or a whole specification with safe texts: control characters as escapes; a zero-width space in
     names of Object.prototype and in script tags.
 
-
-    The same label always has the same result, also within a longer text. Applying it twice changes nothing.
+    A label always has the same result, also within a longer text. A second application changes nothing.
 
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]

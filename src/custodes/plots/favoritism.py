@@ -135,7 +135,7 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     """Heat map of the mean Favi-Score of each system over its opponents, by metric; orange: favoured, blue:
     disfavoured.
 
-    Metrics with the largest favoritism first; colours are saturated at -1 and 1, and the numbers are exact.
+    Metrics with the largest favoritism are first. Colours are saturated at -1 and 1. The numbers are exact.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     """Heat map of the partiality of each metric to each system, in points of win rate; orange: favoured, blue:
     disfavoured.
 
-    Bold numbers with a star are significant, all metrics and systems tested together. Question mark: inconclusive.
-    Colours are saturated at -30 and 30 points.
+    Bold numbers with a star are significant after adjustment for all metrics and systems. A question mark means
+    inconclusive. Colours are saturated at -30 and 30 points.
 
     Parameters
     ----------
@@ -277,8 +277,9 @@ def favoritism_and_accuracy(
 ) -> alt.TopLevelMixin:
     """Scatter plot of sample accuracy and system accuracy against mean |Favi-Score|, two points per metric.
 
-    A circle is the sample accuracy and a square the system accuracy, as in figure 4 of the Favi-Score paper. Up to 12
-    metrics are all labelled. With more, labels are given to the extremes of both axes and to those in `named`.
+    Circles are sample accuracies and squares are system accuracies, as in figure 4 of the Favi-Score paper. With up to
+    12 metrics every metric is labelled. With more metrics only the extremes of both axes and the metrics in `named` are
+    labelled.
 
     Parameters
     ----------

@@ -18,16 +18,16 @@ def favoritism_of_pairs(
 ) -> alt.TopLevelMixin:
     """|Favi-Score| of pairs of systems by agreement of the margins' signs, and Favi-Score by sample accuracy.
 
-    A point per metric and pair of systems, as in figure 5 of the Favi-Score paper: above with boxes for pairs whose
-    human and metric margins have the same or the opposite sign, below coloured by this. Spearman's correlations are in
-    the titles and in the table `correlations`.
+    There is a point per metric and pair of systems, as in figure 5 of the Favi-Score paper. The upper plot has box
+    plots for pairs whose human and metric margins have the same sign and for pairs with opposite signs. The colours of
+    the lower plot show the same two groups. Spearman's correlations are in the titles and in the table `correlations`.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if there are several.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False

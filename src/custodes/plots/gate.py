@@ -23,10 +23,6 @@ def gate_rules(
     """Dot-and-whisker plot of value minus threshold for each rule, with a grey line at 0. A rule holds or fails if its
     interval does not contain 0.
 
-
-    All aspects are shown, or only `aspect`. A rule with an undefined value has no dot. Raises `OptionError` for an
-    unknown aspect.
-
     All aspects are shown, or only `aspect`. A rule with an undefined value has no dot.
 
     Parameters

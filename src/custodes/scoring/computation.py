@@ -32,7 +32,7 @@ ADDRESSES = ("http://", "https://", "data:")
 """Prefixes of an image address, which stands for the image instead of a file."""
 
 CALL = 8
-"""Number of batches per call of a metric.
+"""Number of batches in one call of a metric.
 
 Scores are stored after each call, so an interrupted run loses at most these batches.
 """
@@ -44,7 +44,7 @@ NO_NUMBER = "the metric returned no number"
 
 
 class ShownItem(NamedTuple):
-    """An item with the references given to a metric, and a digest of all its inputs."""
+    """An item with the references for a metric, and a digest of all inputs of the item."""
 
     number: int
     references: Sequence[str]
@@ -52,8 +52,8 @@ class ShownItem(NamedTuple):
 
 
 class RuleScores(NamedTuple):
-    """Scores of outputs (or systems), NaN if missing, the reasons of missing ones, CPU seconds, and whether a text was
-    truncated.
+    """Scores of outputs (or systems), with NaN for missing scores; reasons for missing scores; CPU seconds; whether a
+    text was truncated.
     """
 
     scores: Floats
@@ -106,8 +106,8 @@ class Computation:
 
     @cached_property
     def units(self) -> list[list[tuple[int, ShownItem]]]:
-        """Inputs of each value: an output with its item, once for each set of references; or all outputs of a system,
-        in an order determined by the texts.
+        """Inputs of each value: an output and its item, once for each set of references; or all outputs of a system, in
+        an order that the texts determine.
         """
         texts = self.corpus.texts
         items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
@@ -129,7 +129,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Cache key of each unit: a hash of everything that can change its values, and of nothing else."""
+        """Cache key of each unit: a hash of exactly those inputs that can change the values of the unit."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
         whole = sorted(chain(*parts)) if traits.whole else []
@@ -144,7 +144,7 @@ class Computation:
         return bool(traits.rules) and "all" not in traits.rules and not traits.systems
 
     def find(self, stored: Cache) -> dict[str, KeptScore]:
-        """Stored values by key; a value by the first reference is also taken from stored values by all references."""
+        """Stored values by key. For a value by the first reference, stored values by all references are used too."""
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             every = replace(self, mode="all").keys
@@ -157,8 +157,8 @@ class Computation:
         return stored_values
 
     def missing(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
-        """Positions of units without a value, each key once, in an order determined by the texts; those of an item are
-        adjacent.
+        """Positions of units without a value, one unit per key, in an order that the texts determine. Units of an item
+        are adjacent.
         """
         first = {key: place for place, key in reversed([*enumerate(self.keys)])}
         return sorted((place for key, place in first.items() if key not in stored_values), key=self._order)
@@ -167,8 +167,8 @@ class Computation:
         return self.units[place][0][1].digest, self.keys[place]
 
     def calls(self, missing: Sequence[int], place: Place) -> list[list[int]]:
-        """The missing units, grouped by call of the metric. If a value depends on all texts, one call has all units,
-        including those with stored values.
+        """The missing units, grouped by call of the metric. If a value depends on all texts, one call contains all
+        units, including units with stored values.
         """
         if self.scorer.traits.whole:
             return [sorted(range(len(self.units)), key=self._order)] if missing else []
@@ -176,7 +176,7 @@ class Computation:
         return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
 
     def texts(self, call: Sequence[int]) -> MetricInputs:
-        """Inputs of the metric in a call: only the fields that it needs."""
+        """Inputs of the metric in a call. Only the fields that the metric needs are filled."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
         by_number = traits.whole or traits.systems  # for these metrics a repeated item counts twice
@@ -199,7 +199,7 @@ class Computation:
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
         values = _system_values(result) if systems else _output_values(result, widths)
         if np.isinf(values).any():
-            raise InputError("it returned an infinite score; a score must be finite, or NaN with a reason")
+            raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         rows = []
         for row, (place, width) in enumerate(zip(call, widths, strict=True)):
             why = "" if systems else result.why.get(row, "")
@@ -221,8 +221,8 @@ class Computation:
     def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Score of each used output (or system) by a reference rule.
 
-        An output with a NaN among its values has no score by `best` and `mean`. `first` counts the CPU seconds of its
-        own value, the other rules those of all values.
+        If an output has a NaN among the values, the rules `best` and `mean` give no score. For `first` only the CPU
+        seconds of the first value count; for all further rules the CPU seconds of all values count.
 
         """
         rows = [stored_values[key] for key in self.keys]
@@ -255,7 +255,7 @@ def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple
     try:
         result: Any = score(texts)
         if not isinstance(result, Scored):
-            raise TypeError(f"it returned {type(result).__name__}, expected Scored")
+            raise TypeError(f"the metric returned {type(result).__name__}, expected Scored")
     except Exception as error:  # one failing metric does not end the others
         raise InputError(said(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)
@@ -273,9 +273,9 @@ def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
     """Values (outputs, references), checked against the numbers of outputs and of their references."""
     values = np.asarray(result.values, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
-        raise InputError(f"it returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")
+        raise InputError(f"the metric returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")
     if result.truncated is not None and len(result.truncated) != len(widths):
-        raise InputError(f"it reports truncation of {len(result.truncated)} texts, expected {len(widths)}")
+        raise InputError(f"the metric reports truncation of {len(result.truncated)} texts, expected {len(widths)}")
     if any(not 0 <= place < len(widths) for place in result.why):
-        raise InputError("it gives a reason for an output that was not requested")
+        raise InputError("the metric gives a reason for an output that was not requested")
     return values

@@ -15,7 +15,7 @@ from custodes.scoring.metric import MetricInputs, Need
 from custodes.stats.arrays import Bools
 
 FEW = 5
-"""Minimum number of outputs for the note on a system whose outputs are all references: fewer may agree by chance."""
+"""Minimum number of outputs for the note on a system whose outputs are all references. Fewer may match by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class Corpus:
         """Texts of a study; `InputError` if it has none."""
         if study.outputs is None or study.outputs.texts.is_empty():
             raise InputError(
-                f"{study.name}: no texts to score; give a file of texts: item, outputs {{system: text}}, and source or"
-                " references where a metric needs them"
+                f"{study.name}: there are no texts to score; give a file of texts with item, outputs "
+                f"{{system: text}}, and source or references if a metric needs them"
             )
         rows = study.outputs.texts
         items, systems = (rows.select(pl.col(name).unique(maintain_order=True)) for name in ("item", "system"))
@@ -70,7 +70,7 @@ class Corpus:
 
     @cached_property
     def its_own_reference(self) -> list[str]:
-        """Systems whose every output, of several items, is a reference of its item, for example human references."""
+        """Systems of which all outputs, on several items, are references of the item (for example human references)."""
         texts, others = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
         for text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
             others[system] |= text not in texts.references[item]

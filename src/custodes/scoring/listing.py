@@ -30,12 +30,12 @@ class Listing(Result):
         "One row per metric.",
         label("metric", "its name"),
         label("gives", "what it measures"),
-        labels("needs", "inputs of an item it needs besides the output"),
-        labels("rules", "rules for several references, the default first"),
+        labels("needs", "inputs of an item that the metric needs besides the output"),
+        labels("rules", "allowed rules for several references; the first rule is the default"),
         label("parameters", "parameters, with their defaults"),
-        label("scores", "unit scored: outputs or systems"),
+        label("scores", "what gets a score: outputs or systems"),
         flag("higher_is_better", "whether a higher score is better", "Higher is better"),
-        label("extra", "the extra that it needs"),
+        label("extra", "the extra that the metric needs"),
         label("source", "the paper or project that defines it", essential=False),
     )
     workers: pl.DataFrame = table(
@@ -88,11 +88,12 @@ def known_metrics() -> dict[str, Metric]:
 
 def _check(metric: Metric) -> None:
     if not (isinstance(metric.name, str) and NAME.fullmatch(metric.name)):
-        raise InputError(f"its name {metric.name!r} may have only letters, digits and + . - _")
+        raise InputError(f"the name {metric.name!r} may contain only letters, digits and + . - _")
 
 
 def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
-    """A loader that adds the version of the package to the signature, so that another version is scored again."""
+    """A loader that adds the version of the package to the signature, so that scores of another version are not
+    reused."""
 
     def load(place: Place, **parameters: Any) -> Scorer:
         scorer = _made(metric, place, parameters, f"the package {package} cannot load it")
@@ -102,9 +103,9 @@ def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
 
 
 def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
-    """A loaded metric; its errors name the metric, and an error in its code becomes `InputError`."""
+    """A loaded metric. Errors name the metric, and an error in the code of the metric becomes `InputError`."""
     try:
-        return _made(metric, place, parameters, "it cannot be loaded")
+        return _made(metric, place, parameters, "the metric cannot be loaded")
     except CustodesError as problem:
         raise type(problem)(f"{who}: {problem}") from None
 
@@ -114,7 +115,7 @@ def _made(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) 
     try:
         scorer: Any = metric.load(place, **parameters)
         if not isinstance(scorer, Scorer):
-            raise TypeError(f"it returned {type(scorer).__name__}, expected Scorer")
+            raise TypeError(f"the loader returned {type(scorer).__name__}, expected Scorer")
     except CustodesError:
         raise
     except Exception as error:

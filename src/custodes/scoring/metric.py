@@ -1,4 +1,4 @@
-"""Definition of a text metric: its needs and properties, how it is loaded, its inputs and results."""
+"""Definition of a text metric: needed inputs, properties, loader, and results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ Need = Literal["references", "source", "image", "context"]
 """Inputs of an item that a metric can need besides the output."""
 
 Rule = Literal["all", "first", "best", "mean"]
-"""Rules for several references: all are given to the metric together; or each is scored alone, and the first, the best
-or the mean of the scores is taken. Each rule is a separate rater, because it changes which metric is better."""
+"""Rules for several references. `all`: the metric gets all references together. Otherwise each reference is scored
+alone, and the first, best or mean score is used. Each rule is a separate rater, because the rule can change which
+metric is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,8 @@ class MetricInputs:
     """Inputs of a metric as parallel arrays. `item` and `system` (outputs,) are positions of each output's item in
     `sources`, `references`, `images`, `contexts` (items,), and of its system in the names of systems.
 
-    Fields that a metric does not need are empty. Outputs are passed in parts, with distinct texts and in any order of
-    systems, unless the score depends on all texts or is a score of systems (`Traits`).
+    Fields that a metric does not need are empty. A call gets a part of the outputs, with distinct texts and in any
+    order of systems, unless the score depends on all texts or is a score of systems (`Traits`).
 
     """
 

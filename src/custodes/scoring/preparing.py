@@ -34,7 +34,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
-    """Each item with the positions of its outputs, so that its references are prepared once."""
+    """Each item and the positions of its outputs, so that the references of the item are prepared once."""
     order = np.argsort(texts.item, kind="stable")
     items, starts = np.unique(texts.item[order], return_index=True)
     yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)

@@ -1,4 +1,4 @@
-"""Loading of metrics for scoring: check of their needs, and computations shared by raters."""
+"""Loading of metrics for scoring, check of the needed inputs, and computations that raters share."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     if not spec.rule:
         return rules[0] if rules else ""
     if spec.rule not in rules:
-        takes = f"its rules are {listed(rules)}" if rules else "it uses no references"
+        takes = f"the rules of this metric are {listed(rules)}" if rules else "this metric uses no references"
         raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}: {takes}")
     return spec.rule
 

@@ -1,4 +1,4 @@
-"""Scoring of texts: inputs are checked, cached scores are reused, and each failure is reported."""
+"""Scoring of texts. Inputs are checked, cached scores are reused, and each failure is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOTHING = "no output has all inputs of the metric"
     jobs="Number of processes of a worker.",
     device="Device of the models: cpu, cuda, cuda:1, mps.",
     batch="Batch size of the models.",
-    missing="Texts without a field that a metric needs: error before any score is computed, or drop and count.",
+    missing="Texts without a field that a metric needs: error (before any score is computed) or drop (and count).",
 )
 def score(
     texts: Study,
@@ -50,9 +50,10 @@ def score(
     Notes
     -----
     A metric is written as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`. A rule sets how several
-    references are used: `all` are given to the metric together, or each is scored separately and the `first`, `best` or
-    `mean` score is taken. Each rule is a separate rater. Scores depend only on the texts; equal texts are scored once.
-    A metric that fails becomes a note, and the other scores are returned.
+    references are used. With `all` the metric gets all references together. Otherwise each reference is scored
+    separately, and the `first`, `best` or `mean` score is used. Each rule is a separate rater. Scores depend only on
+    the texts; equal texts are scored once. If a metric fails, a note says so, and the scores of the other metrics are
+    returned.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def _place(jobs: int, device: str, batch: int) -> Place:
 
 
 def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
-    """Compute the missing values of a rater and store them; the error of a failed metric, else ''."""
+    """Compute and store the missing values of a rater. Returns the error if the metric failed, otherwise ''."""
     computation = rater.computation
     if not computation.used:
         return NOTHING

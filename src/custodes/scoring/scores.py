@@ -26,7 +26,7 @@ NO_OUTPUT = "the system has no output of this item"
 
 FAILED = "metric-failed"
 UNSCORED = "not-scored"
-"""Codes of the notes that make a result incomplete."""
+"""Codes of the notes on an incomplete result."""
 
 
 @result
@@ -42,14 +42,14 @@ class Scores(Result):
         flag("higher_is_better", "whether a higher score is better"),
         score("low", "lowest possible score; null: no bound"),
         score("high", "highest possible score; null: no bound"),
-        score("cost", "CPU seconds per output, as measured"),
+        score("cost", "measured CPU seconds per output"),
         label("cost_unit", "`cpu-s`", essential=False),
-        share("truncated", "proportion of outputs scored with a text truncated to fit the model", essential=False),
+        share("truncated", "proportion of outputs for which a text was truncated to fit the model", essential=False),
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score; directions are in raters, so pass on study(), or both tables.",
-        label("item", "the item; empty: a score of the system over all items"),
+        "One row per score. The table `raters` has the directions, so use study(), or both tables, for further steps.",
+        label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),
         score("score", "its score"),
@@ -57,7 +57,7 @@ class Scores(Result):
     )
     skipped: pl.DataFrame = table(
         "One row per missing score.",
-        label("item", "the item; empty: the system as a whole"),
+        label("item", "item; empty for a missing score of the whole system"),
         label("system", "the system"),
         label("rater", "the metric"),
         label("why", "why not"),
@@ -66,7 +66,7 @@ class Scores(Result):
     scored: Study = field(default_factory=lambda: Study(raters=Raters.infer({})))
 
     def study(self) -> Study:
-        """The scored study with these scores: the input of every question."""
+        """The scored study with these scores, which every question accepts as input."""
         rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described, _ = raters.described(self.raters, where="raters")
@@ -92,10 +92,10 @@ class Planned(Result):
         "One row per metric and rule for references.",
         label("rater", "its name"),
         count("outputs", "outputs (or systems) to score"),
-        count("distinct", "distinct ones among them, with their references", essential=False),
-        count("kept", "of these, cached scores"),
-        count("to_score", "of these, scores to compute (raters that differ only in the rule share them)"),
-        score("seconds", "CPU seconds this takes, estimated from cached scores; null: no estimate"),
+        count("distinct", "number of distinct outputs with references among `outputs`", essential=False),
+        count("kept", "number of distinct outputs with a cached score"),
+        count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
+        score("seconds", "CPU seconds for the scores to compute, estimated from cached scores; null: no estimate"),
     )
 
 
@@ -158,7 +158,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     what = "systems" if rater.traits.systems else "outputs"
     cut, of = sum(column.truncated), len(column.truncated)
     return noted(
-        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored with texts truncated to fit the model"),
+        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored with a text that was truncated to fit the model"),
         *((UNSCORED, n, f"{name}: {n} of {of} {what} have no score: {reason}") for reason, n in reasons.items()),
     )
 
@@ -180,13 +180,14 @@ def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
         (
             "own-reference",
             len(same),
-            f"every output of {listed(same)} is a reference of its item, so its scores by "
-            f"{listed(compared)} carry no information; exclude it from systems",
+            f"every output of {listed(same)} is a reference of the item, so the scores by {listed(compared)} "
+            f"carry no information; exclude these systems",
         ),
         ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
         (
             "items-of-all",
             absent and bool(of),
-            f"scores of systems by {listed(of)} use {whole} of {len(corpus.items)} items, those that all systems have",
+            f"scores of systems by {listed(of)} use the {whole} of {len(corpus.items)} items that have an "
+            f"output of every system",
         ),
     )

@@ -1,4 +1,4 @@
-"""Named workers: scripts beside this file, which can be copied, and commands of other packages."""
+"""Named workers: scripts in the folder `workers`, which can be copied, and commands of other packages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PROTOCOL = FOLDER / "worker_protocol.py"
 class WorkerCommand:
     """A worker by its name on the command line: `worker:NAME`.
 
-    `command`: the words that start it; a first word that ends in `.py` is a script for the interpreter of `run=`.
-    `gives`: one sentence for lists. `source`: paper or project. Packages add workers by the entry point
+    `command`: the words that start the worker. A first word that ends in `.py` is a script for the interpreter of
+    `run=`. `gives`: one sentence for lists. `source`: paper or project. Packages add workers by the entry point
     `custodes.workers`.
     """
 
@@ -60,9 +60,9 @@ def _check(worker: WorkerCommand) -> None:
     command: object = worker.command
     words = command if isinstance(command, tuple) and command else (None,)
     if not all(isinstance(word, str) for word in words):
-        raise InputError(f"its command is {command!r}, expected a tuple of words")
+        raise InputError(f"the command is {command!r}, expected a tuple of words")
     if words[0].endswith(".py") and not Path(words[0]).is_file():
-        raise InputError(f"its script {words[0]} does not exist")
+        raise InputError(f"the script {words[0]} does not exist")
 
 
 def split(text: str) -> list[str]:
@@ -82,7 +82,7 @@ def resolved(words: Sequence[str]) -> list[str]:
 
 
 def script_text(path: Path) -> str:
-    """Text of a script; for one of `FOLDER` with the code imported from `PROTOCOL`, so that a copy is
+    """Text of a script. A script of `FOLDER` contains the code that it imports from `PROTOCOL`, so a copy is
     self-contained."""
     text = path.read_text(encoding="utf-8")
     if path.parent != FOLDER:

@@ -70,7 +70,9 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
         raise OptionError(f"no metric is given; give one or more of {listed(metrics, limit=99)}")
     twice = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
     if twice:
-        raise OptionError(f"metric {shown(twice[0])} is requested twice; give one another name, as in NAME=METRIC")
+        raise OptionError(
+            f"metric {shown(twice[0])} is requested twice; give one of the two a different name, as in NAME=METRIC"
+        )
     return specs_of_raters
 
 
@@ -99,7 +101,7 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     words = split(rest) if WHOLE in metric.parameters and not name else [rest]
     own_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in words)
     if len(set(rules)) < len(rules):
-        raise OptionError(f"metric {shown(spec)}: a rule occurs twice; give each once")
+        raise OptionError(f"metric {shown(spec)}: a rule occurs twice; give each rule once")
     for rule in rules or [""]:
         ending = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
         yield RaterSpec(name=own_name + ending, metric=metric, parameters=parameters, rule=rule)
@@ -121,7 +123,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
                 f"{suggestion(key, metric.parameters)}; parameters: {takes}"
             )
         if key in values:
-            raise OptionError(f"metric {shown(spec)}: {key} occurs twice; give it once")
+            raise OptionError(f"metric {shown(spec)}: {key} occurs twice; give {key} once")
         values[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
     return values
 

@@ -1,7 +1,8 @@
-"""Metric in a separate process, in any interpreter: rows and scores as lines of JSON over its input and output.
+"""Metric in a separate process with any interpreter. Rows and scores are lines of JSON on standard input and output.
 
 The protocol is described in `docs/howto/run-a-worker.md`. If a worker ends, hangs or breaks the protocol, it is
-stopped, the error has one line with its name and the last line of its standard error, and earlier answers are kept.
+stopped, and earlier answers are kept. The error has one line with the name of the worker and the last line of standard
+error.
 
 """
 
@@ -33,11 +34,11 @@ Line = TypeVar("Line", bound=msgspec.Struct)
 LONGEST = 1 << 26
 """Maximum length of a worker's line in bytes."""
 KEPT = 1 << 16
-"""Number of bytes kept from the end of its standard error."""
+"""Number of bytes kept from the end of the worker's standard error."""
 ROUNDING = 1e-5
 """Relative tolerance for a score outside a bound (relative to the bound or 1): rounding of single precision."""
 GOODBYE = 5.0
-"""Maximum time of a worker's exit in seconds."""
+"""Maximum time in seconds until a worker has exited."""
 
 
 Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
@@ -148,14 +149,16 @@ class Process:
 
     def _check(self, answer: WorkerAnswer, rows: int) -> None:
         if answer.id != self._asked:
-            raise self._wrong(f"it answered request {answer.id}, expected {self._asked}")
+            raise self._wrong(f"the worker answered request {answer.id}, expected {self._asked}")
         for name, values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
             if values is not None and len(values) != rows:
-                raise self._wrong(f"it returned {len(values)} of {name!r} for {rows} rows")
+                raise self._wrong(f"the worker returned {len(values)} values of {name!r} for {rows} rows")
         for value in answer.scores:
             if value is not None and math.isfinite(value) and not self._hello.allows(value):
                 declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
-                raise self._wrong(f"it returned {value:g} for metric {self._hello.metric!r}, which declares {declared}")
+                raise self._wrong(
+                    f"the worker returned {value:g} for metric {self._hello.metric!r}, which declares {declared}"
+                )
 
     def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
         while True:
@@ -168,7 +171,7 @@ class Process:
                     continue
                 longer = "allow longer with timeout=SECONDS"
                 raise self._wrong(
-                    f"it hangs: {what} did not arrive within {self.timeout:g} seconds; {longer}"
+                    f"the worker hangs: {what} did not arrive within {self.timeout:g} seconds; {longer}"
                 ) from None
         if not line:
             raise self._wrong(self._ended())
@@ -181,13 +184,13 @@ class Process:
         try:
             status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
-            return "it closed its output"
+            return "the worker closed its output"
         number = -status if status < 0 else status - 128  # exit status of a child, as reported by a shell or uv
         if number not in {*signal.Signals}:
-            return f"it ended with exit status {status}"
+            return f"the worker ended with exit status {status}"
         name = signal.Signals(number).name
         memory = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
-        return f"it was terminated by {name}{memory}"
+        return f"the worker was terminated by {name}{memory}"
 
     def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
@@ -195,7 +198,7 @@ class Process:
         except (ValueError, RecursionError):
             answer = shown(line.decode(errors="replace").strip())
             advice = "libraries must print to standard error"
-            raise self._wrong(f"it printed {answer}, expected {what} as JSON; {advice}") from None
+            raise self._wrong(f"the worker printed {answer}, expected {what} as JSON; {advice}") from None
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:
@@ -253,8 +256,8 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 
 
 def _guarded(group: int) -> subprocess.Popen[bytes]:
-    """A process that kills the group when this process ends, even if it was killed: the input of the guard then
-    ends."""
+    """A process that kills the group when this process ends. This works even if this process is killed, because then
+    the input of the guard ends."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", GUARD, str(group)],
         stdin=subprocess.PIPE,

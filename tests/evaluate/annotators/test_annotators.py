@@ -81,7 +81,7 @@ def test_a_picture_shows_intervals_and_says_who_is_left_out(uneven: cu.Annotator
     assert len(drawn["data"]["values"]) == 5
     assert "7 without an interval are not shown" in str(drawn)
     unsure = replace(uneven, annotators=uneven.annotators.with_columns(competence_low=None))
-    with pytest.raises(OptionError, match="no competence has an interval"):
+    with pytest.raises(OptionError, match="no annotator has an interval of competence"):
         unsure.plot()
 
 

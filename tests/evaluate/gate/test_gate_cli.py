@@ -46,7 +46,7 @@ def test_status_says_what_comes_of_all_rules(
         ((), "no rule to test"),
         (("--require", "kendal_item>=0.3"), "did you mean 'kendall_item'?"),
         (("--require", "kendall_item>=0.3", "--junit", "missing/gate.xml"), "no such folder"),
-        (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this name"),
+        (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this path"),
     ],
 )
 def test_bad_input_is_2_and_one_line(rules: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,26 +24,33 @@ def copied(encoder: Path, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("", "no model is given: model=FOLDER with an ONNX model"),
-        ("./not/there", r"'\./not/there': no such file or folder, and not a name of the hub; model=FOLDER"),
+        ("", "no model is given; give model=FOLDER with an ONNX model"),
+        (
+            "./not/there",
+            r"'\./not/there': there is no such file or folder, and this is not the name of a model "
+            r"on the hub; give model=FOLDER",
+        ),
         (
             "a b",
             (
-                "'a b': no such file or folder, and not a name of the hub; model=FOLDER with an ONNX "
+                "'a b': there is no such file or folder, and this is not the name of a model on the hub; give "
+                "model=FOLDER with an ONNX "
                 r"model and its tokenizer\.json, or a name of the hub,"
             ),
         ),
         (
             "x\0y",
             (
-                "no such file or folder, and not a name of the hub; model=FOLDER with an ONNX model "
+                "there is no such file or folder, and this is not the name of a model on the hub; give "
+                "model=FOLDER with an ONNX model "
                 r"and its tokenizer\.json, or a name of the hub, such as"
             ),
         ),
         (
             "--",
             (
-                "'--': no such file or folder, and not a name of the hub; model=FOLDER with an ONNX "
+                "'--': there is no such file or folder, and this is not the name of a model on the hub; give "
+                "model=FOLDER with an ONNX "
                 r"model and its tokenizer\.json, or a name of the hub, such"
             ),
         ),
@@ -61,22 +68,22 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
             "auto",
             "",
             (
-                "neither an ONNX model nor weights that transformers can read; model=FOLDER with an "
+                "the folder has no ONNX model and no weights that transformers can read; give model=FOLDER with an "
                 r"ONNX model and its tokenizer\.json, or a name of the hub,"
             ),
         ),
-        (tmp_path, "onnx", "", "no ONNX model in the folder; export one"),
+        (tmp_path, "onnx", "", "the folder has no ONNX model; export one"),
         (encoder, "tensorflow", "", "backend='tensorflow'; allowed: auto, onnx, transformers"),
         (encoder, "auto", "main", "revision='main': .* is a local file or folder"),
         (encoder / "tokenizer.json", "auto", "", r"no ONNX model \(\.onnx\)"),
-        (encoder / "model.onnx", "transformers", "", "is one file; give the folder"),
+        (encoder / "model.onnx", "transformers", "", "is a single file; give the folder"),
     ]
     for place, backend, revision, message in cases:
         with pytest.raises(CustodesError, match=message):
             find(str(place), backend, revision)
     for name, message in (
-        ("one.onnx", r"no tokenizer\.json next to one\.onnx; add that of the model"),
-        ("two.onnx", r"several ONNX models \(one\.onnx, two\.onnx\); name the file"),
+        ("one.onnx", r"no tokenizer\.json next to one\.onnx; add the tokenizer.json of the model"),
+        ("two.onnx", r"several ONNX models \(one\.onnx, two\.onnx\); give the path of one file"),
     ):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(InputError, match=message):
@@ -91,9 +98,14 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
         (
             "tokenizer.json",
             b"{",
-            r"its tokenizer\.json is not a tokenizer: EOF while parsing an object at line 1 column 1",
+            r"the tokenizer\.json of the model is not a tokenizer: EOF while parsing an object at line 1 column 1",
         ),
-        ("tokenizer_config.json", b"{", r"its tokenizer_config\.json is not JSON: Input data was truncated"),
+        (
+            "tokenizer_config.json",
+            b"{",
+            r"the file tokenizer_config\.json of the model is not JSON: Input data "
+            r"was truncated",
+        ),
     ],
 )
 def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -250,11 +262,11 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
     assert online[0] == f"{find(str(encoder), 'auto', '').digest} model.onnx"
     assert set(Hub.asked) == {"model.onnx", "tokenizer.json", "tokenizer_config.json"}
     assert (
-        "'some/other': no such file or folder; the hub reports: 404 Client Error. Repository Not Found for url:"
-        in online[1]
+        "'some/other': there is no such file or folder, and the hub reports: 404 Client Error. Repository Not "
+        "Found for url:" in online[1]
     )
     offline = ask()
     assert offline[0] == busy[0] == online[0]
     assert ("'some/other': no such file or folder, and the hub is not reachable (") in busy[1]
     assert ("'some/other': no such file or folder, and the hub is not reachable (") in offline[1]
-    assert offline[1].endswith("give a folder with the model, or the name of one downloaded before")
+    assert offline[1].endswith("give a folder with the model, or the name of a model that was downloaded before")

@@ -91,9 +91,9 @@ def test_a_device_of_pytorch() -> None:
     [
         (
             {"input_ids": "pixels"},
-            "'it': not an encoder of texts: its inputs are pixels, attention_mask, expected input_ids with",
+            "'it': the model is not an encoder of texts: the inputs are pixels, attention_mask, expected input_ids and",
         ),
-        ({"attention_mask": "mask_of_mine"}, r"its inputs are input_ids, mask_of_mine"),
+        ({"attention_mask": "mask_of_mine"}, r"the inputs are input_ids, mask_of_mine"),
     ],
 )
 def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], said: str) -> None:
@@ -108,7 +108,9 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
     assert OnnxModel(place, "it", Device.of("cpu"), -1)._output == "mine"
     onnx_model(place, outputs=("hidden_states.0",), last_hidden_state="mine")
     with pytest.raises(
-        InputError, match=r"'it': no output with one vector per token \(outputs: hidden_states\.0\); export"
+        InputError,
+        match=r"'it': the model has no output with one vector per token \(outputs: "
+        r"hidden_states\.0\); export",
     ):
         OnnxModel(place, "it", Device.of("cpu"), -1)
 
@@ -116,7 +118,7 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
 def test_texts_of_one_size(tmp_path: Path) -> None:
     onnx_model(tmp_path / "model.onnx", tokens=24)
     with pytest.raises(
-        InputError, match="'it': it accepts texts of one length only, texts x 24; export it with dynamic"
+        InputError, match="'it': the model accepts only inputs of shape texts x 24; export the model with dynamic"
     ):
         OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 

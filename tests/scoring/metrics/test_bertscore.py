@@ -150,7 +150,7 @@ def test_baselines_that_cannot_be(encoder: Path, tmp_path: Path, content: str | 
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(InputError, match=said):
         scorer(BERTSCORE, encoder, layer=1, baseline=str(file))
-    with pytest.raises(OptionError, match="which selects its row"):
+    with pytest.raises(OptionError, match="which selects the row"):
         scorer(BERTSCORE, encoder, baseline=str(file))
 
 

@@ -1,4 +1,5 @@
-"""Ridge regression with a penalty on partiality: the combination for a bound, and those of fixed strengths."""
+"""Ridge regression with a penalty on partiality: with a bound on the partiality, or with fixed strengths of the
+penalty."""
 
 from __future__ import annotations
 
@@ -17,21 +18,22 @@ from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 TOLERATED = 0.01
-"""Loss of the objective that is accepted for less partiality if no bound is given."""
+"""Decrease of the objective that is accepted for less partiality if no bound is given."""
 
 _CONFIDENCE = 0.95
 
 
 def of_strength(step: int, training: TrainingData) -> Formula:
-    """The regression with a fixed strength of the penalty, by its position in `STRENGTHS`."""
+    """The regression with a fixed strength of the penalty, given by the position in `STRENGTHS`."""
     formula = on_bounds(training, training.even_handed[step])
     # The penalty shrinks predictions.
     return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula
 
 
 def even_handed(training: TrainingData) -> Formula:
-    """The regression with the least strength whose largest partiality in inner folds is within the bound, else with the
-    least partiality. Without a bound: with the least partiality among those that lose at most `TOLERATED`."""
+    """The regression with the smallest strength whose largest partiality in inner folds is within the bound. If no
+    strength is, the regression with the least partiality. Without a bound, the regression with the least partiality
+    among those whose objective decreases by at most `TOLERATED`."""
     fold = training.inner_folds()
     predicted = np.full((len(STRENGTHS), len(training.y)), np.nan)
     for train, held in splits(fold):
@@ -76,7 +78,7 @@ EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
     doc="`ridge` with a further penalty · Σ (mean of a system's predictions − line over the human means)², chosen in "
-    "inner folds for `max_partiality`, or for the least partiality that loses at most .01 of the objective (*ours*)",
+    "inner folds for `max_partiality`, or for the least partiality that lowers the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

@@ -28,7 +28,7 @@ def linear(training: TrainingData) -> Formula:
 
 
 def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
-    """The formula of a regression for the target, whose limits become bounds of the metrics."""
+    """The formula of a regression for the target. The limits of the formula become bounds of the metrics."""
     by, weights, intercept = line
     # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))

@@ -135,15 +135,15 @@ class TrainingData:
         return np.where(present, self.x, fill), fill
 
     def with_top(self, n: int) -> TrainingData:
-        """The same with scores of the n metrics of the highest objective only."""
+        """The training data with scores of only the n metrics that have the highest objective."""
         scores = np.nan_to_num(self.score(self.filled[0].T), nan=-np.inf)
         others = np.argsort(-scores, kind="stable")[n:]
         return replace(self, x=np.where(np.isin(np.arange(len(scores)), others), np.nan, self.x))
 
     @cached_property
     def target(self) -> Floats:
-        """What is predicted with the least squared error (rows,): the ratings, or their ranks in (0, 1] where the
-        objective is a rank correlation: squared errors of skewed ratings depend on a few of them."""
+        """The values that regressions predict (rows,): the ratings, or for a rank correlation as the objective the
+        ranks of the ratings in (0, 1], because squared errors of skewed ratings depend on few ratings."""
         return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
 
     @cached_property
@@ -201,7 +201,7 @@ class TrainingData:
         return self.on_rating_scale(Formula(weights=weights, fill=self.filled[1]))
 
     def on_rating_scale(self, formula: Formula) -> Formula:
-        """The line in a formula that fits the ratings by least squares; its order is never reversed."""
+        """A formula with the line that fits the ratings by least squares. The line never reverses the order."""
         score, mean = formula.predict(self.x), self.y.mean()
         spread = float(score.var()) if np.ptp(score) > 0 else 0.0
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
@@ -246,7 +246,7 @@ class Method:
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Predictions of methods by name; a method that is a mean averages those of its parts, nearly its own fit."""
+    """Predictions of methods by name. For a method that is a mean of methods, the predictions of these are averaged."""
     return {
         method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
         if method.mean_of

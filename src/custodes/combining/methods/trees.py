@@ -46,8 +46,8 @@ def xgboost(training: TrainingData) -> Formula:
 
 
 def xgboost_pruned(training: TrainingData) -> Formula:
-    """Boosted trees with backward elimination of the least important metric; the number is chosen on held-out folds
-    (paper, algorithm 1).
+    """Boosted trees with backward elimination of the least important metric. Held-out folds determine the number of
+    metrics (paper, algorithm 1).
     """
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
@@ -61,8 +61,8 @@ def xgboost_pruned(training: TrainingData) -> Formula:
 
 
 def blended(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
-    """`share` of the best single metric, and half of the rest each of ridge regression and boosted trees, which can be
-    left out."""
+    """Weighted mean: `share` is the weight of the best single metric, and ridge regression and boosted trees have half
+    of the remaining weight each. The trees can be left out."""
     single, line = training.learn(BEST)[1], training.learn(RIDGE)[1]
     low, width = np.asarray(line.low), np.subtract(line.high, line.low)
     rest = (1 - share) / 2
@@ -97,7 +97,10 @@ XGBOOST = Method(
 XGBOOST_PRUNED = Method(
     name="xgboost-pruned",
     label="pruned boosted trees",
-    doc=("backward elimination of the least important metric; held-out inner folds choose how many stay (algorithm 1)"),
+    doc=(
+        "backward elimination of the least important metric; held-out inner folds determine how many metrics "
+        "remain (algorithm 1)"
+    ),
     family="importances",
     fit=xgboost_pruned,
 )

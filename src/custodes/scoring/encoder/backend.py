@@ -18,8 +18,8 @@ DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
 
 
 class EncoderModel(Protocol):
-    """A loaded model. `signature`: its library with the version, and the options that change an embedding. `alone`:
-    embeddings depend on the other texts of a batch, so each text is encoded alone.
+    """A loaded model. `signature`: library, version, and options that change an embedding. `alone`: each text is
+    encoded alone, because an embedding would depend on the other texts of the batch.
     """
 
     signature: str
@@ -46,8 +46,8 @@ class Device(NamedTuple):
 
 
 def threads() -> int:
-    """Number of threads of a model: that of NumPy's linear algebra, which respects OMP_NUM_THREADS, limits set by
-    threadpoolctl, and the CPUs available to the process.
+    """Number of threads of a model. The number is that of NumPy's linear algebra, which respects OMP_NUM_THREADS,
+    limits set by threadpoolctl, and the CPUs available to the process.
     """
     from threadpoolctl import threadpool_info
 

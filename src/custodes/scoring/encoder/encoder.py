@@ -1,4 +1,5 @@
-"""Token embeddings of texts: each distinct text once, in batches of similar length, with limited memory."""
+"""Token embeddings of texts. Each distinct text is encoded once, in batches of similar length and with limited
+memory."""
 
 from __future__ import annotations
 
@@ -18,17 +19,18 @@ from custodes.scoring.metric import MetricInputs, Place, Scored
 from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
-"""Maximum size of cached embeddings in bytes; the least recently used are removed first."""
+"""Maximum size of cached embeddings in bytes. The least recently used embeddings are removed first."""
 
 PART = 500_000
-"""Characters of texts encoded before they are compared: batches have similar lengths, and memory is limited."""
+"""Number of characters of texts that are encoded before the texts are compared. This limits memory, and still gives
+batches of similar length."""
 
 LONG = 512
-"""Maximum number of tokens for which a batch has the requested number of texts; longer texts have smaller batches."""
+"""Maximum number of tokens for which a batch has the requested number of texts. Batches of longer texts are smaller."""
 
 
 class Encoded(NamedTuple):
-    """A text: its embeddings (tokens, width), its tokens, and their CPU seconds."""
+    """A text: embeddings (tokens, width), tokens, and CPU seconds."""
 
     vectors: Vectors
     tokens: Tokens
@@ -38,8 +40,8 @@ class Encoded(NamedTuple):
 class Encoder:
     """A model with its tokenizer and a cache of embeddings.
 
-    `lent`: CPU seconds of reused embeddings, so that the cost of a metric does not depend on which metric of the model
-    is computed first.
+    `lent`: CPU seconds of reused embeddings. They count too, so that the cost of a metric does not depend on the order
+    of the metrics that share the model.
 
     """
 
@@ -81,7 +83,7 @@ class Encoder:
         return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
-        """Embeddings of a batch, without those of padding."""
+        """Embeddings of a batch, without embeddings of padding."""
         lengths = [len(tokens.ids) for tokens in some]
         if max(lengths) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in some]
@@ -131,7 +133,7 @@ scores by output position."""
 
 
 def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
-    """Compare the outputs of each item with its texts `others` (items,), one column for each.
+    """Compare the outputs of each item with the texts `others` (items,) of the item, with one column for each text.
 
     `compare` gets distinct texts in a canonical order, because the last digits of sums may depend on the order.
     """

@@ -61,7 +61,7 @@ class ModelFiles:
         try:
             settings = msgspec.json.decode(place.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
-            raise InputError(f"{shown(self.name)}: its {file} is not JSON: {said(problem)}") from None
+            raise InputError(f"{shown(self.name)}: the file {file} of the model is not JSON: {said(problem)}") from None
         return settings if isinstance(settings, dict) else {}
 
 
@@ -70,7 +70,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     if backend not in BACKENDS:
         raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
     if not model:
-        raise OptionError(f"no model is given: {EXAMPLES}")
+        raise OptionError(f"no model is given; give {EXAMPLES}")
     try:
         place = Path(model).expanduser()
         there = place.exists()
@@ -78,13 +78,14 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
         there = False
     if there and revision:
         raise OptionError(
-            f"revision={shown(revision)}: {shown(model)} is a local file or folder, not a model of the hub"
+            f"revision={shown(revision)}: a revision needs a model of the hub, and {shown(model)} is a local "
+            f"file or folder; leave out revision"
         )
     if there and place.is_file():
         if backend == "transformers":
-            raise OptionError(f"backend=transformers: {shown(model)} is one file; give the folder of the model")
+            raise OptionError(f"backend=transformers: {shown(model)} is a single file; give the folder of the model")
         if place.suffix != ".onnx":
-            raise InputError(f"{shown(model)}: no ONNX model (.onnx); {EXAMPLES}")
+            raise InputError(f"{shown(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
         onnx = place
     else:
         place = place if there else _fetched(model, backend, revision)
@@ -97,7 +98,9 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
-        raise InputError(f"{shown(model)}: no tokenizer.json next to {onnx.name}; add that of the model")
+        raise InputError(
+            f"{shown(model)}: there is no tokenizer.json next to {onnx.name}; add the tokenizer.json of the model"
+        )
     parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
     names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in parts)]
     return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
@@ -110,11 +113,15 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
     models = [name for name in names if name.endswith(".onnx")]
     usual = [name for name in PLACES if name in models]
     if len(models) > 1 and not usual:
-        raise InputError(f"{shown(model)}: several ONNX models ({listed(models)}); name the file")
+        raise InputError(
+            f"{shown(model)}: the folder has several ONNX models ({listed(models)}); give the path of one file"
+        )
     if not models and backend == "onnx":
-        raise InputError(f"{shown(model)}: no ONNX model in the folder; export one (docs: score with an encoder)")
+        raise InputError(f"{shown(model)}: the folder has no ONNX model; export one (docs: score with an encoder)")
     if not models and not _of_transformers(names):
-        raise InputError(f"{shown(model)}: neither an ONNX model nor weights that transformers can read; {EXAMPLES}")
+        raise InputError(
+            f"{shown(model)}: the folder has no ONNX model and no weights that transformers can read; give {EXAMPLES}"
+        )
     return next(iter([*usual, *models]), None)
 
 
@@ -163,7 +170,10 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
 def _fetched(model: str, backend: str, revision: str) -> Path:
     """Folder of a repository of the hub, from the cache of huggingface_hub or downloaded."""
     if not HUB.fullmatch(model):
-        raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}")
+        raise InputError(
+            f"{shown(model)}: there is no such file or folder, and this is not the name of a model "
+            f"on the hub; give {EXAMPLES}"
+        )
     try:
         from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -181,17 +191,22 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
     except CustodesError:
         raise
     except HFValidationError:
-        raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}") from None
+        raise InputError(
+            f"{shown(model)}: there is no such file or folder, and this is not the name of a model "
+            f"on the hub; give {EXAMPLES}"
+        ) from None
     except Exception as problem:  # no connection: the exception type depends on the version
         status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
         if status < BUSY:
-            raise InputError(f"{shown(model)}: no such file or folder; the hub reports: {said(problem)}") from None
+            raise InputError(
+                f"{shown(model)}: there is no such file or folder, and the hub reports: {said(problem)}"
+            ) from None
         for name in ("tokenizer.json", "config.json"):
             if isinstance(place := try_to_load_from_cache(model, name, revision=branch), str):
                 return Path(place).parent
         raise InputError(
-            f"{shown(model)}: no such file or folder, and the hub is not reachable ({said(problem)}); "
-            "give a folder with the model, or the name of one downloaded before"
+            f"{shown(model)}: there is no such file or folder, and the hub is not reachable ({said(problem)}); "
+            f"give a folder with the model, or the name of a model that was downloaded before"
         ) from None
 
 

@@ -19,7 +19,7 @@ OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-rob
 """Model types whose positions start after the index of the padding token, so that two of them are never used."""
 
 SPACED = ("roberta", "gpt2")
-"""Model types that tokenize the first word like others only after a space; bert-score adds it for these."""
+"""Model types that tokenize the first word like other words only after a space. bert-score adds this space."""
 
 NO_LIMIT = 1_000_000
 """The value 10^30 with which transformers marks the absence of a limit."""
@@ -84,7 +84,9 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
     except Exception as problem:  # tokenizers raises plain Exception
-        raise InputError(f"{shown(files.name)}: its tokenizer.json is not a tokenizer: {said(problem)}") from None
+        raise InputError(
+            f"{shown(files.name)}: the tokenizer.json of the model is not a tokenizer: {said(problem)}"
+        ) from None
     return TextTokenizer(files, tokenizer)
 
 
@@ -99,7 +101,7 @@ def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
 
 
 def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
-    """Ids of `cls_token` and `sep_token`; if no file names them, the special tokens of an empty text."""
+    """Ids of `cls_token` and `sep_token`. If no file has these ids, the ids of the special tokens of an empty text."""
     if not settings:
         return frozenset(tokenizer.encode("").ids)
     named = [settings.get(name) for name in ("cls_token", "sep_token")]

@@ -18,7 +18,7 @@ LAST = ("last_hidden_state", "token_embeddings", "hidden_states")
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 SCALED = b"DynamicQuantizeLinear"
-"""Operation that quantises with one scale for the whole batch, so that an embedding depends on the other texts."""
+"""Operation that quantises with one scale for the whole batch, so an embedding depends on all texts of the batch."""
 
 NEEDED = {
     "cpu": ("CPUExecutionProvider", "pip install 'custodes[encode]'"),
@@ -28,7 +28,8 @@ NEEDED = {
 
 
 def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Execution providers of onnxruntime: that of the device, and the CPU for operations that it does not support."""
+    """Execution providers of onnxruntime: the provider of the device, and the CPU for operations that the former
+    lacks."""
     name, way_out = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
@@ -72,13 +73,13 @@ class OnnxModel:
         strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
         if strange or "input_ids" not in inputs:
             raise InputError(
-                f"{shown(self.name)}: not an encoder of texts: its inputs are {listed(inputs)}, expected "
-                f"input_ids with any of {', '.join(INPUTS[1:])}"
+                f"{shown(self.name)}: the model is not an encoder of texts: the inputs are {listed(inputs)}, "
+                f"expected input_ids and optionally {', '.join(INPUTS[1:])}"
             )
         if fixed := [node.shape for node in inputs.values() if any(isinstance(size, int) for size in node.shape)]:
             size = " x ".join(map(str, fixed[0]))
             raise InputError(
-                f"{shown(self.name)}: it accepts texts of one length only, {size}; export it with dynamic axes"
+                f"{shown(self.name)}: the model accepts only inputs of shape {size}; export the model with dynamic axes"
             )
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
@@ -90,8 +91,8 @@ class OnnxModel:
             candidates += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
             if not candidates:
                 raise InputError(
-                    f"{shown(self.name)}: no output with one vector per token (outputs: {listed(outputs)}); "
-                    "export it for the task feature-extraction"
+                    f"{shown(self.name)}: the model has no output with one vector per token (outputs: "
+                    f"{listed(outputs)}); export the model for the task feature-extraction"
                 )
             return candidates[0]
         candidates = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]

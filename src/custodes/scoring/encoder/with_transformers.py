@@ -50,7 +50,7 @@ class TransformersModel:
         self.name = files.name
         self._torch, transformers = _libraries(files.name)
         if half and device.kind == "cpu":
-            raise OptionError("half=true needs a GPU: choose another device, or leave it out")
+            raise OptionError("half=true needs a GPU; choose another device, or leave out half")
         self._device = _device(self._torch, device)
         folder = str(files.folder)
         try:
@@ -103,7 +103,7 @@ def _device(torch: Any, device: Device) -> Any:
     there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.kind]
     if device.number >= there:
         name = f"{device.kind}:{device.number}" if device.number else device.kind
-        raise OptionError(f"device={name}: PyTorch finds {there or 'none'} of this kind; choose another")
+        raise OptionError(f"device={name}: PyTorch finds {there or 'none'} of this kind; choose another device")
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
 
 
@@ -113,13 +113,14 @@ def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
         return tokenizer_of(files)
     if not files.has_words:  # transformers 5 would make a tokenizer without vocabulary
         raise InputError(
-            f"{shown(files.name)}: neither tokenizer.json nor the vocabulary of a tokenizer; add that of the model"
+            f"{shown(files.name)}: the folder has no tokenizer.json and no vocabulary of a tokenizer; add the "
+            f"tokenizer of the model"
         )
     _, transformers = _libraries(files.name)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(files.folder)).backend_tokenizer
     except Exception as problem:  # no tokenizer, no fast one, or a library is missing
         raise InputError(
-            f"{shown(files.name)}: no tokenizer.json, and transformers cannot make one: {said(problem)}"
+            f"{shown(files.name)}: there is no tokenizer.json, and transformers cannot create one: {said(problem)}"
         ) from None
     return TextTokenizer(files, tokenizer)

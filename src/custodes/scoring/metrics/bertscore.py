@@ -26,7 +26,7 @@ COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
 """Columns of a baseline file in the format of bert-score."""
 
 NO_REFERENCE = "a reference of the item is empty"
-NO_WEIGHT = "no token has a weight, because all occur in every reference"
+NO_WEIGHT = "no token has a weight, because all tokens occur in every reference"
 NO_VECTOR = "the model returned no vector of finite numbers for it"
 NO_MEAN = "precision and recall have different signs, so there is no harmonic mean"
 
@@ -57,7 +57,7 @@ def load(
     """BERTScore by the encoder `model`, which is shared with other metrics of this model."""
     one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
-        raise OptionError("baseline: give layer=N, which selects its row")
+        raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
     base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
@@ -159,7 +159,9 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
                 break
             if -1 < base < 1:
                 return base, sha256(content).hexdigest()[:16]
-    raise InputError(f"baseline={shown(file)}: no row of layer {layer} with columns LAYER,P,R,F between -1 and 1")
+    raise InputError(
+        f"baseline={shown(file)}: there is no row of layer {layer} with columns LAYER,P,R,F between -1 and 1"
+    )
 
 
 BERTSCORE = Metric(

@@ -1,4 +1,4 @@
-"""Cosine similarity of one embedding per text: of the output and its references, or its source."""
+"""Cosine similarity between the embedding of the output and that of a reference or of the source."""
 
 from __future__ import annotations
 

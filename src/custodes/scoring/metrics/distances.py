@@ -49,7 +49,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     words = _words(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
-        """Errors and number of words of the reference with the fewest errors, the longest of equal ones."""
+        """Errors and number of words of the reference with the fewest errors (among equal ones, of the longest)."""
         output_words = words(output)
         return min(
             ((distance(reference, output_words), len(reference)) for reference in map(words, references)),
@@ -92,7 +92,7 @@ WER = Metric(
 
 CORPUS_WER = Metric(
     name="corpus-wer",
-    gives="WER over all outputs of a system, each by the reference with the fewest errors.",
+    gives="WER over all outputs of a system; each output is compared with the reference that gives the fewest errors.",
     source=WER.source,
     load=_load_corpus_wer,
     traits=Traits(needs=("references",), rules=("all", "first"), higher_is_better=False, low=0.0, systems=True),

@@ -20,7 +20,7 @@ PAIRS = 5_000
 """Pairs of texts per call: each gives a Python object."""
 
 OTHER_SCRIPT = (
-    "a text without a letter from a to z, the only ones read by tokenize=ascii; tokenize=unicode reads all scripts"
+    "a text has no letter from a to z, and tokenize=ascii reads only these letters; tokenize=unicode reads all scripts"
 )
 
 

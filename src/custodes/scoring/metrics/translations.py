@@ -101,7 +101,7 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
 
 
 def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Scored:
-    """Scores of outputs by all references together, or by each; references are counted once per item."""
+    """Scores of outputs by all references together, or by each reference. References are counted once per item."""
     values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
     for item, rows in by_item(texts):
         references = texts.references[item]
@@ -136,7 +136,7 @@ def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
             about = int(-(-seconds // unit) * unit)  # rounded up to two significant digits
             raise OptionError(
                 f"{len(texts.outputs)} outputs may take up to {about} CPU seconds, and the budget is "
-                f"{budget}; allow them with {name}:budget={about}, {fewer}or use another metric for long "
+                f"{budget}; allow this with {name}:budget={about}, {fewer}or use another metric for long "
                 "texts, such as chrf"
             )
 

@@ -1,4 +1,4 @@
-"""Any metric in any interpreter: `worker:COMMAND`, with the command that starts it, or the name of a worker."""
+"""Any metric in any interpreter: `worker:COMMAND`, where COMMAND starts the worker or is the name of a worker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def understood(text: str) -> tuple[list[str], float]:
         name, _, settings[name] = words.pop(0).partition("=")
     if not words:
         names = ", ".join(workers())
-        raise OptionError(f"worker: it needs a command, as in 'worker:uv run mine.py', or one of {names}")
+        raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {names}")
     try:
         timeout = float(settings.get("timeout", PATIENCE))
     except ValueError:
@@ -60,7 +60,10 @@ def understood(text: str) -> tuple[list[str], float]:
             raise InputError(f"worker: there is no script {shown(whole[0])}")
         whole[:0] = split(settings.get("run", "")) or [sys.executable]
     elif "run" in settings:
-        raise OptionError(f"worker: run= is for scripts (NAME.py) and names of scripts, and {words[0]!r} is neither")
+        raise OptionError(
+            f"worker: run= applies only to scripts (NAME.py) and names of scripts, and "
+            f"{words[0]!r} is neither; leave out run="
+        )
     if shutil.which(whole[0]) is None:
         hint = suggestion(whole[0], workers())
         raise InputError(f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list has all workers")
@@ -115,7 +118,7 @@ def load(place: Place, *, command: str) -> Scorer:
 
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
-    """Scores from the processes, each with one batch at a time."""
+    """Scores from the processes. Each process gets one batch at a time."""
     many = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     values = np.full((len(texts.outputs), many), np.nan)
     truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
@@ -160,8 +163,8 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
-    """Rows of a request: the output and the inputs that the worker needs; one row per reference if it scores each
-    alone."""
+    """Rows of a request: the output and the inputs that the worker needs. If the worker scores each reference alone,
+    there is one row per reference."""
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
@@ -184,8 +187,8 @@ def named(words: Sequence[str]) -> int:
 
 
 def digested(word: str) -> str:
-    """A word of a command for its signature: for a file or folder (a script, a model) a digest of its content instead
-    of its path."""
+    """A word of a command, as used in the signature: for a file or folder (a script, a model) a digest of the content
+    instead of the path."""
     before, equals, name = word.rpartition("=")
     path = Path(name)
     try:

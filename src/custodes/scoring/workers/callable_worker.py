@@ -1,7 +1,7 @@
 # /// script
 # requires-python = ">=3.9"
 # ///
-"""Any Python function from a list of rows to a score for each, or None for a missing one."""
+"""Any Python function from a list of rows to a list of scores, with None for a missing score."""
 
 import argparse
 import hashlib
