@@ -111,9 +111,9 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            (r"texts and scores \(bleu\) in one table; try --column text=text --columns '\{rater\}' "),
+            (r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' "),
         ),
-        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; an item has one source"),
+        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; give each item one source"),
         ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),
         ({"system": ["A", ""]}, "column 'system' is empty in row 2; name the system that wrote each text"),
         ({"text": [1, 2]}, "outputs must be an object"),

@@ -108,6 +108,7 @@ def test_a_few_bytes_that_are_many_rows_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(arrow, "LARGEST", 100_000)
     assert len(data) < 2000
     with pytest.raises(
-        InputError, match=r"^s\.parquet: 100000 rows do not fit into memory; count pairs first, with count_pairs$"
+        InputError,
+        match=r"^s\.parquet: 100000 rows do not fit into memory; count the outcomes of pairs first, with count_pairs$",
     ):
         arrow.from_parquet(data, "s.parquet")

@@ -125,7 +125,7 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
         InputError,
         match=(
             r"^s\.db: s\.db-wal next to it holds changes that are not in the file yet; close the "
-            r"program that writes it, or read a copy: sqlite3 s\.db"
+            r"program that writes the file, or read a copy: sqlite3 s\.db"
         ),
     ):
         load_table(path)
@@ -140,8 +140,8 @@ def test_a_study_of_our_annotation_site_is_recognised(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            "^study: written by another version of custodes, as battles, ratings, raters, items, "
-            "outputs, sources, looks, answers is missing; update"
+            "^study: battles, ratings, raters, items, outputs, sources, looks, answers is missing, so another "
+            "version of custodes wrote this file; update"
         ),
     ):
         read(path)
