@@ -1,7 +1,8 @@
 """Arrival and departure of annotators: invitations, open links, limits per network address, codes, erasure.
 
-The same procedure serves all platforms. The plan names the link parameter with the worker's id; without it, the worker
-types the id. At the end a visit shows its completion code and, if the plan has one, the return link with the code.
+The same procedure serves all platforms. The plan names the link parameter with the worker's id. If a link lacks this
+parameter, the worker types the id. At the end a visit shows the completion code and, if the plan has a return link, the
+link with the code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from custodes.errors import InputError
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
-"""Maximum number of new annotators, and of returning ones, per network address and hour."""
+"""Maximum number of new annotators, and of returning annotators, per network address and hour."""
 PREFIX = 64
 """Bits of an IPv6 address that identify a home or an institution."""
 PARAMETERS = 10
@@ -90,8 +91,8 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     """The completion code of a finished visit (reasons as in `Done.why`): the fixed code of the plan, or its own
     `code`.
 
-    A visit that was declined before any work, or erased, gets no code. A visit that ended later gets a code, also if it
-    was blocked: the owner decides about payment from the answers and status next to the code.
+    A visit that was erased, or declined before any work, gets no code. Any visit that ended later gets a code, even if
+    the annotator was blocked: the owner sees answers and status next to the code and decides about payment.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
@@ -124,8 +125,8 @@ def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
 def join(
     log: EventLog, new: Addresses, again: Addresses, *, external_id: str, params: Mapping[str, str], address: str
 ) -> str | None:
-    """Token for a worker who arrives by an open link; None if the limit of `new` ones, or of any `again`, is
-    reached."""
+    """Token for a worker who arrives by an open link. None if the limit of `new` arrivals or of all arrivals (`again`)
+    is reached."""
     state, now = log.state, log.clock.steady()
     digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))
@@ -165,7 +166,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Erase the data that identify a worker in all tables; no other data are ever rewritten."""
+    """Erase the data that identify a worker in all tables. All other data are never rewritten."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

@@ -1,7 +1,7 @@
 """Selection of the next question of an annotator, with its probability, which is stored.
 
-Within a pair the first free position of a random order drawn beforehand is used, so the items of a prefix are a simple
-random sample, whoever annotates. Only the role and the pair are drawn here.
+The random order of the items of a pair is drawn when the study is created. The first free position is used, so the
+items of a prefix are a simple random sample, whoever annotates. Only the role and the pair are drawn here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Number of second opinions, and of control questions for an idle annotator, above their planned proportion."""
+"""Number of second opinions, and number of control questions for an idle annotator, above the planned proportion."""
 ACTIVE = 3
 """Number of items whose outputs an annotator rates alternately."""
 
@@ -61,7 +61,7 @@ def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQu
 
 
 def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """A comparison or a rating; None if there is none for this annotator now."""
+    """A comparison or a rating; None if this annotator can get no question now."""
     worker = session.worker
     if state.plan.question.mode == "rate":
         primary = rating(state, session, rng)
@@ -108,7 +108,7 @@ def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
 
 
 def there(state: StudyState) -> int | None:
-    """Number of annotators who may answer, if each has a personal link; None with an open link."""
+    """Number of annotators who may answer if each annotator has a personal link; None with an open link."""
     return (
         sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
     )
@@ -145,7 +145,7 @@ def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
 
 
 def seconds(state: StudyState, worker: Annotator) -> list[int]:
-    """Pairs with a unit that others have answered and that this annotator never had."""
+    """Pairs with a unit that another annotator has answered and that this annotator never got."""
     return [
         pair
         for pair, units in enumerate(state.assignments.singles)
@@ -176,8 +176,8 @@ def _side(state: StudyState, what: str, n: int) -> int:
 
 
 def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """An output of an item that this annotator has begun (except the latest item), else of a new item, else one that
-    inactive annotators left."""
+    """An output to rate: of an item that this annotator has begun (except the latest item); otherwise of a new item;
+    otherwise of an item that inactive annotators left."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.places)):

@@ -1,7 +1,8 @@
-"""Assignment of units to annotators; the engine only sees free, leased and settled positions.
+"""Assignment of units to annotators. The engine sees only free, leased and settled positions.
 
-A unit needs `per_item` answers from different annotators. The engine gets the sign of their sum, the rule by which
-annotators are combined everywhere: the side preferred by more annotators, and a tie if the sides are equal.
+A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: the
+side that more annotators prefer, and a tie if the numbers are equal. This is the rule by which annotators are combined
+everywhere.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Assignments:
     def add_pairs(self, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
         """Add the first `total` pairs of the file, with units up to the `last`, here and to the engine.
 
-        Existing pairs stay; their new items come after the others.
+        Existing pairs do not change, and new items of a pair come after the existing items.
         """
         items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
         column = {item: k for k, (item, _) in enumerate(items)}
@@ -113,7 +114,8 @@ class Assignments:
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is answering a unit; it is not given to others if it then has enough annotators."""
+        """Record that an annotator is answering a unit. If the unit then has enough annotators, no further annotator
+        gets it."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -163,7 +165,7 @@ class Assignments:
         self._single(unit)
 
     def refuse(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator cannot judge a unit; after `REFUSALS` annotators it counts as refused."""
+        """Record that an annotator cannot judge a unit. After `REFUSALS` such annotators the unit counts as refused."""
         self.let_go(issued)
         unit, worker = self._of(issued)
         worker.refused.add(unit.id)

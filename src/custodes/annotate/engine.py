@@ -1,4 +1,5 @@
-"""The engine of rating studies, which closes a system when its outputs have all answers; and clusters of items."""
+"""The engine of rating studies, which closes a system when all outputs of the system have all answers. Clusters of
+items."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from custodes.stats.stopping.allocation import evenly
 
 
 def clusters_of(clusters: Sequence[str]) -> Ints:
-    """Cluster number of each item; an item without a cluster is its own.
+    """Cluster number of each item. An item without a cluster is a cluster of one item.
 
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
@@ -29,9 +30,9 @@ class Quota:
     """`ConcurrentAnnotation` for ratings: each pair is a single system, no decisions are made, and all positions are
     open.
 
-    If a `budget` of outputs is too small, it is shared evenly over systems, from the front of each order; allocations
-    are never reduced, and systems and items added later share the rest. `target`: outputs allocated to each system,
-    `n`: outputs with all answers.
+    If the `budget` of outputs is too small, it is shared evenly over systems, from the front of each order. Allocations
+    are never reduced. Systems and items that are added later share the remaining budget. `target`: outputs allocated to
+    each system, `n`: outputs with all answers.
     """
 
     def __init__(self, *, budget: int | None) -> None:
@@ -65,8 +66,8 @@ class Quota:
         self._share()
 
     def _share(self) -> None:
-        """Allocate the rest of the budget evenly to all systems that need outputs, until all needs are met or the
-        budget is spent."""
+        """Allocate the remaining budget evenly to all systems that need outputs, until all systems have enough outputs
+        or the budget is spent."""
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking = sizes - np.array(self._end, dtype=np.int64)
         left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))

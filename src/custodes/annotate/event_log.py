@@ -33,7 +33,7 @@ SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
 
 
 def length(paces: Sequence[float], *, is_new: bool) -> float:
-    """Length of a lease in seconds, from recent times of answers (`paces`); the longest for new annotators.
+    """Length of a lease in seconds, from recent times of answers (`paces`). New annotators have the longest lease.
 
     >>> length([20.0, 30.0, 40.0], is_new=False), length([], is_new=False)
     (120.0, 600.0)
@@ -106,7 +106,7 @@ class EventLog:
                     self.keep(issued, now)
 
     def put(self, *rows: Row) -> list[IssuedQuestion]:
-        """Write rows and the interim analyses that these rows complete."""
+        """Write rows, and write the interim analyses that are complete with these rows."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         beside = self.state.put(rows)
         engine = self.state.assignments.asking

@@ -22,7 +22,7 @@ DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
 """Quantiles of the bounds of an 80 % interval, and the median."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Grid for the weight (in answers) of the prior shared by all pairs; it is smaller if pairs differ more."""
+"""Grid for the weight (in answers) of the prior that all pairs share. The weight is smaller if pairs differ more."""
 TIMED = 30
 """Minimum number of answers for using the times measured in the study."""
 
@@ -63,8 +63,8 @@ def forecast(now: Snapshot) -> Forecast:
     """Simulate the rest of the study from the posterior outcome proportions of every open pair, `DRAWS` times.
 
     The prior is a Dirichlet distribution around the tie rate of all pairs, with a weight drawn according to the
-    similarity of pairs. Only completed interim analyses are used, so that no running results are revealed, and human
-    answers alone, although a metric may decide a pair earlier. Answers in incomplete analyses are subtracted.
+    similarity of pairs. Only completed interim analyses are used, so that no running results are revealed. Only human
+    answers are used, although a metric may decide a pair earlier. Answers in incomplete analyses are subtracted.
 
     Source: ours; posterior predictive draws of the rule of the plan.
     """
@@ -128,7 +128,7 @@ class _Open(NamedTuple):
 def _totals(
     ending: Ending, pairs: tuple[_Open, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
 ) -> Floats:
-    """Total answers of the open pairs at the end: (DRAWS,). Cached, since analyses are few and page views many."""
+    """Total answers of the open pairs at the end: (DRAWS,). The result is cached, because pages are viewed often."""
     rng = np.random.default_rng(0)
     shares = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
     counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), shares.shape).copy()

@@ -71,9 +71,9 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A visit. `finished`: ended by the annotator. `number`: the last assigned position of the batch; `known`: kinds of
-    the control questions by position in the batch; `open`: open questions, the last one displayed; `answered`: answers
-    that may be withdrawn."""
+    """A visit. `finished`: the annotator ended the visit. `number`: the last assigned position of the batch; `known`:
+    kinds of the control questions by position in the batch; `open`: open questions, the last one displayed; `answered`:
+    answers that may be withdrawn."""
 
     id: int
     worker: Annotator
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether actions of the visit are ignored, because the annotator left or was erased."""
+        """Whether actions of the visit are ignored because the annotator has left or was erased."""
         return self.declined or self.worker.forgotten
 
 

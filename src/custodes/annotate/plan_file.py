@@ -1,4 +1,4 @@
-"""The plan of a study as a TOML file: read, validated, changed by options, and written for editing."""
+"""The plan of a study as a TOML file: functions to read, validate, change and write a plan."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
 
 
 def _word(section: str, key: str, value: Any, *, where: str) -> Any:
-    """A value unchanged; keywords are checked here, so that the error names the allowed ones."""
+    """The unchanged value. Keywords are checked here, so that the error lists the allowed keywords."""
     words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
         raise InputError(
@@ -86,7 +86,7 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
 
 
 def _elsewhere(key: str, allowed: Any) -> str:
-    """Advice on an unknown key: a similar key, or the section that it belongs to."""
+    """Advice on an unknown key: a similar key, or the section that has this key."""
     homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
     return f" here; it belongs to {homes[0]}" if homes else suggestion(key, allowed)
 

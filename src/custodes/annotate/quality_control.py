@@ -2,7 +2,7 @@
 questions.
 
 Only control questions (gold, attention) block an annotator, by a sequential test of the accuracies .85 against .45. All
-other criteria are flags for the owner.
+further criteria only set flags for the owner.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def _markdown(with_math: bool) -> MarkdownIt:
     from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
     class Parser(MarkdownIt):
-        """Leaves addresses unchanged: they are displayed as text and never followed."""
+        """Leave addresses unchanged, because they are displayed as text and are never followed."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802
             return True

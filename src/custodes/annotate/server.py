@@ -27,7 +27,7 @@ from custodes.files import folder
 HOST, PORT = "127.0.0.1", 8080
 """Default host and port of `serve`."""
 CONNECTIONS = 4000
-"""Maximum number of simultaneous connections; others get the message that the server is busy."""
+"""Maximum number of simultaneous connections. Further connections get the message that the server is busy."""
 EVERY = 15 * 60.0
 """Seconds between backups."""
 STARTING, ENDING = 20.0, 5.0
@@ -59,7 +59,7 @@ class ServedSite:
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
     def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
-        """Wait for a signal, or until the server has ended by itself; `tell` gets messages on finished studies."""
+        """Wait for a signal, or until the server has ended by itself. `tell` gets messages on finished studies."""
         finished = set[str]()
         while self.is_alive() and not _arrived(signals, 1.0):
             for name, service in self.services.items():
@@ -195,7 +195,8 @@ def check_address(option: str, url: str) -> None:
 
     >>> check_address("--url", "javascript:alert(1)")
     Traceback (most recent call last):
-    custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as https://ask.example.org
+    custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as
+    https://ask.example.org
     """
     try:
         parts = urlsplit(url)
@@ -222,7 +223,7 @@ def is_local(host: str) -> bool:
 
 
 def named(paths: Sequence[str | Path]) -> dict[str, Path]:
-    """The name of each study in addresses, which is that of its file; for folders, all studies in them."""
+    """The name of each study in addresses, which is the name of the file. From a folder all studies are taken."""
     studies: dict[str, Path] = {}
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]

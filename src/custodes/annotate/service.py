@@ -47,7 +47,8 @@ def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concaten
 
 
 class Service:
-    """An open study; a file can be opened by one service at a time. Open it with `Service.open`, and close it."""
+    """An open study. Only one service at a time can open a file. Open a service with `Service.open`, and close it at
+    the end."""
 
     def __init__(
         self, path: Path, base: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
@@ -121,7 +122,8 @@ class Service:
 
     @committed
     def act(self, token: str, act: Act) -> View | None:
-        """Perform an action once and return the next page; None for an unknown visit, or a question of another one.
+        """Perform an action once and return the next page. None for an unknown visit, or for a question of another
+        visit.
 
         `InputError` for an invalid answer.
         """
@@ -167,9 +169,9 @@ class Service:
 
     @committed
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
-        """End the questions of an annotator, and exclude the answers from future interim analyses;
+        """End the questions of an annotator, and exclude the answers from future interim analyses.
 
-        completed analyses do not change.
+        Completed analyses do not change.
         """
         annotator = self._worker(worker)
         if not annotator.excluded:
@@ -177,13 +179,13 @@ class Service:
 
     @committed
     def restore(self, worker: str) -> None:
-        """Undo an exclusion; answers replaced by others in the meantime become second opinions."""
+        """Undo an exclusion. Answers that were replaced in the meantime become second opinions."""
         annotator = self._worker(worker)
         if annotator.excluded:
             visits.restore(self._log, annotator)
 
     def forget(self, worker: str) -> Future[None]:
-        """Erase the data that identify an annotator, and the comments; the answers are kept under the label."""
+        """Erase the data that identify an annotator, and the comments. The answers are kept under the label."""
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:
