@@ -64,7 +64,10 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
-            "s.csv: not UTF-8 at byte 39 (line 3); save the file as UTF-8, for example with: iconv -f ENCODING",
+            (
+                "s.csv: not UTF-8 at byte 39 (line 3); save the file as UTF-8, for example with: "
+                "iconv -f ENCODING -t UTF-8"
+            ),
         ),
         (
             "s.csv",
@@ -195,7 +198,10 @@ def message(path: object, **options: object) -> str:
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {"A": "x", " A": "y"}}',
-            "s.jsonl, row 1: two outputs have the same system, or a system has no name; give each output",
+            (
+                "s.jsonl, row 1: two outputs have the same system, or a system has no name; give each output "
+                "a different system"
+            ),
         ),
         (
             "s.jsonl",

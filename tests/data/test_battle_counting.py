@@ -150,7 +150,7 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
         with pytest.raises(
             OptionError,
             match=(
-                "these counts hold no comparison that annotators and a metric rated, but this question "
+                "these counts have no comparison that annotators and a metric rated, but this question "
                 "compares annotators and metrics; count human and metric"
             ),
         ):

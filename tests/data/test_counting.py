@@ -158,7 +158,7 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
     with pytest.raises(OptionError, match=r"^count_pairs: directions='other': no such rater"):
         count_pairs(hand, human="ann", directions={"other": -1.0})
     with pytest.raises(
-        OptionError, match=r"^count_pairs: no metric, as all raters are human \(ann, bleu\); name fewer"
+        OptionError, match=r"^count_pairs: there is no metric, as all raters are human \(ann, bleu\); name"
     ):
         count_pairs(hand, human=["ann", "bleu"])
 
@@ -222,7 +222,7 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "an"}, r"count_pairs: human='an': no such rater; raters: ann, bleu \(did you mean 'ann'\?\)"),
         ({"human": []}, "name at least one"),
         ({"human": "ann", "metrics": ["blue"]}, "did you mean 'bleu'"),
-        ({"human": "ann", "metrics": ["ann"]}, "both human and metric"),
+        ({"human": "ann", "metrics": ["ann"]}, "human and metrics both name ann"),
         ({"human": "ann", "systems": ["A", "D"]}, "count_pairs: systems='D': no such system; systems: A, B, C"),
         ({"human": "ann", "aspect": "x"}, "rated by no annotator; aspects of the annotators: ''"),
         ({"human": "ann", "aggregate": "median"}, "allowed: mean, vote"),

@@ -118,7 +118,7 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     with pytest.raises(
         OptionError,
         match=(
-            "^these counts hold no comparison that annotators and a metric rated, but this question "
+            "^these counts have no comparison that annotators and a metric rated, but this question "
             "compares annotators and metrics; count human and metric"
         ),
     ):

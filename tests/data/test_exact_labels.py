@@ -69,7 +69,7 @@ def test_labels_are_exact_in_every_format(form: str, examples: int) -> None:
 
 def test_a_label_that_ends_in_nul_is_refused() -> None:
     frame = pl.DataFrame({"item": ["1", "1"], "system": ["A", "A\0"], "ann": [1, 2]})
-    with pytest.raises(InputError, match="column 'system' ends in a NUL character in row 2; remove it"):
+    with pytest.raises(InputError, match="column 'system' ends in a NUL character in row 2; remove the character"):
         read(frame)
 
 

@@ -108,7 +108,7 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
     with pytest.raises(InputError) as error:
         cu.read(path)
     assert str(error.value).startswith(f"scores.raters{form}: {message}")
-    assert str(error.value).endswith(f"read because it is next to scores.csv; correct or rename scores.raters{form}")
+    assert str(error.value).endswith("read because it is next to scores.csv; correct or rename the table")
     assert len(str(error.value).splitlines()) == 1
 
 

@@ -235,7 +235,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 study = study.describe(raters=side.frame, raters_name=side.name)
             except InputError as error:
                 raise InputError(
-                    f"{error}; {side.name} is read because it is next to {file.name}; correct or rename {side.name}"
+                    f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
             message = f"{file.name}: kinds and directions of the raters are read from {side.name} in the same folder"
             patterns = list(side.frame["rater"].cast(pl.String).drop_nulls())

@@ -41,7 +41,7 @@ class DesignEffect(NamedTuple):
     clusters: Floats
 
     def divisor(self, confidence: float) -> Floats:
-        """Divisor of counts (...): the design effect, increased for few clusters, with which it is uncertain.
+        """Divisor of counts (...): the design effect, increased for few clusters because it is then uncertain.
 
         The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
         distribution, so that an interval from effective counts is as wide as one from t. At least 1; 1 without ratings.
@@ -243,7 +243,7 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
 
 
 def few_clusters(clusters: NDArray[Any]) -> Floats:
-    """Factor for a variance by C clusters (...), so that |z| does not exceed what sign flips of clusters can reach.
+    """Factor for a variance by C clusters (...), so that |z| does not exceed the largest |z| of sign flips of clusters.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]

@@ -32,7 +32,7 @@ APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
 READS = "a query must be of the form SELECT ... FROM ..."
 DAMAGED = "a damaged database, or one of an unsupported version"
-ENDLESS = "the view or query may never end; write its rows to a table, and read that table"
+ENDLESS = "the view or query may never end; write the rows to a table, and read that table"
 STEPS, ROUNDS = 1_000_000, 500
 """Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
 takes about ten instructions."""
