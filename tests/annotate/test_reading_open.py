@@ -48,9 +48,9 @@ def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
             answer(service, token, value)
         folder = export(path, tmp_path / "out")
         assert (pl.read_csv(folder / "battles.csv").height, pl.read_csv(folder / "answers.csv").height) == (4, 6)
-        assert ("2 answers to incomplete interim analyses are left out; they count when the analysis is complete") in (
-            folder / "signature.txt"
-        ).read_text()
+        assert (
+            "2 answers to incomplete interim analyses are left out; they count as soon as the interim analysis is"
+        ) in (folder / "signature.txt").read_text()
         assert looks_of(read(path)).select("n", "n_now").row(0) == (4, 4)
         service.control("stop").result()
         assert (read(path).preferences.frame.height, waiting(path)) == (6, 0)

@@ -71,7 +71,7 @@ def test_results_of_two_annotators_hold_for_these() -> None:
     message = next(
         note.message for note in cu.leaderboard(study, resamples=20).notes if note.rule == "annotators-differ"
     )
-    assert message.endswith("Results describe only these annotators; others need at least 3")
+    assert message.endswith("Results describe only these annotators; general results need at least 3 annotators")
 
 
 def test_who_rates_the_same_items_is_no_cluster() -> None:

@@ -49,8 +49,8 @@ def message(path: object, **options: object) -> str:
             HEADER.replace(",", ";").encode() + b"1;A;ann;1,234\n",
             (
                 "s.csv: score '1,234' in row 1 is not a number; write numbers with a decimal point and "
-                "without thousands separators (decimal commas are read where cells are separated by a "
-                "semicolon or tab and no number of the column has thousands)"
+                "without thousands separators (decimal commas are read only if a "
+                "semicolon or tab separates the cells and the column has no thousands separators)"
             ),
         ),
         (
@@ -64,7 +64,10 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
-            "s.csv: not UTF-8 at byte 39 (line 3); save it as UTF-8, for example with: iconv -f ENCODING -t UTF-8",
+            (
+                "s.csv: not UTF-8 at byte 39 (line 3); save the file as UTF-8, for example with: "
+                "iconv -f ENCODING -t UTF-8"
+            ),
         ),
         (
             "s.csv",
@@ -74,7 +77,7 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             gzip.compress(HEADER.encode(), mtime=0),
-            "s.csv: not UTF-8 at byte 1 (line 1): it is compressed with gzip; rename it to end in .gz",
+            "s.csv: not UTF-8 at byte 1 (line 1): the file is compressed with gzip; rename it to end in .gz",
         ),
         (
             "s.csv.gz",
@@ -111,7 +114,7 @@ def message(path: object, **options: object) -> str:
             "s.json",
             b'{"item": 1}',
             (
-                "s.json: an object with keys item, and not a known log (annotation, "
+                "s.json: the JSON object with keys item is not a known log (annotation, "
                 "alpacaeval_results, inspect_ai, lm_eval, helm, every_eval_ever, rewardbench2, texts_folder and 1 "
                 "more); a table is a list of objects, or JSON Lines in a .jsonl file"
             ),
@@ -195,7 +198,10 @@ def message(path: object, **options: object) -> str:
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {"A": "x", " A": "y"}}',
-            "s.jsonl, row 1: outputs name a system twice, or leave a name empty; give each output its own system",
+            (
+                "s.jsonl, row 1: two outputs have the same system, or a system has no name; give each output "
+                "a different system"
+            ),
         ),
         (
             "s.jsonl",

@@ -150,8 +150,8 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
         with pytest.raises(
             OptionError,
             match=(
-                "these counts hold no comparison rated by both annotators and a metric, but this question "
-                "compares the two; count human and metric"
+                "these counts have no comparison that annotators and a metric rated, but this question "
+                "compares annotators and metrics; count human and metric"
             ),
         ):
             cu.favoritism(count_battles(frame.filter(pl.col("rater") == rater)))
@@ -294,7 +294,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
     assert made.notes[0].message.startswith(
-        "a, b is read as the column of the system, for any presentation order; write left, right for the position shown"
+        "a, b means the column of the system, in either presentation order; write left and right for positions"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 
@@ -324,5 +324,5 @@ def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str)
 def test_a_rater_is_either_human_or_a_metric() -> None:
     rows = [("1", "A", "B", "A", "ann"), ("1", "A", "B", "B", "j")]
     table = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row")
-    with pytest.raises(cu.OptionError, match="j cannot be both human and metric"):
+    with pytest.raises(cu.OptionError, match="human and metrics both name j"):
         count_battles(table, human=["ann", "j"], metrics=["j"])

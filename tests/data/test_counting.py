@@ -158,7 +158,7 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
     with pytest.raises(OptionError, match=r"^count_pairs: directions='other': no such rater"):
         count_pairs(hand, human="ann", directions={"other": -1.0})
     with pytest.raises(
-        OptionError, match=r"^count_pairs: no metric, as all raters are human \(ann, bleu\); name fewer"
+        OptionError, match=r"^count_pairs: there is no metric, as all raters are human \(ann, bleu\); name"
     ):
         count_pairs(hand, human=["ann", "bleu"])
 
@@ -222,14 +222,14 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "an"}, r"count_pairs: human='an': no such rater; raters: ann, bleu \(did you mean 'ann'\?\)"),
         ({"human": []}, "name at least one"),
         ({"human": "ann", "metrics": ["blue"]}, "did you mean 'bleu'"),
-        ({"human": "ann", "metrics": ["ann"]}, "both human and metric"),
+        ({"human": "ann", "metrics": ["ann"]}, "human and metrics both name ann"),
         ({"human": "ann", "systems": ["A", "D"]}, "count_pairs: systems='D': no such system; systems: A, B, C"),
-        ({"human": "ann", "aspect": "x"}, "rated by no annotator; their aspects: ''"),
+        ({"human": "ann", "aspect": "x"}, "rated by no annotator; aspects of the annotators: ''"),
         ({"human": "ann", "aggregate": "median"}, "allowed: mean, vote"),
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
         ({"human": "ann", "batches": 0}, "at least 1"),
-        ({"human": "ann", "batches": 1000}, "the 8 rows with a rating; give fewer"),
+        ({"human": "ann", "batches": 1000}, "the 8 rows with a rating; give a smaller number"),
         ({"human": "ann", "batches": 10**20}, "must be a whole number of at most"),
         (
             {"human": "ann", "systems": "AB"},
@@ -255,12 +255,14 @@ def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
         count_pairs({}, human="ann")
     with pytest.raises(InputError, match="column 'score' is missing"):
         count_pairs(hand.drop("score"), human="ann")
-    with pytest.raises(InputError, match="holds String, expected numbers; convert it first"):
+    with pytest.raises(InputError, match="holds String, expected numbers; convert the column first"):
         count_pairs(hand.cast({"score": pl.String}), human="ann")
     with pytest.raises(InputError, match="infinite"):
         count_pairs(hand.with_columns(score=pl.col("score") / 0), human="ann")
     with pytest.raises(
         OptionError,
-        match=("count_pairs: batches=2 works with Polars only, as this engine writes to disk by itself; leave it out"),
+        match=(
+            "count_pairs: batches=2 works only with Polars, as this engine writes to disk itself; leave batches out"
+        ),
     ):
         count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

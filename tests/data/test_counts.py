@@ -75,15 +75,15 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
         ),
         (
             lambda held: held | {"digest": "0"},
-            f"{UNUSABLE}its content does not match its digest; count again with `custodes count`",
+            f"{UNUSABLE}the content does not match the digest in the file; count again with `custodes count`",
         ),
         (
             lambda held: held | {"counts": {}},
-            f"{UNUSABLE}its content does not match its digest; count again with `custodes count`",
+            f"{UNUSABLE}the content does not match the digest in the file; count again with `custodes count`",
         ),
         (
             lambda held: held | {"how": {"ties": 1}},
-            f"{UNUSABLE}its content does not match its digest; count again with `custodes count`",
+            f"{UNUSABLE}the content does not match the digest in the file; count again with `custodes count`",
         ),
         (lambda held: held | {"new": 1}, f"{UNUSABLE}invalid content: .*; count again with `custodes count`"),
         (
@@ -118,8 +118,8 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     with pytest.raises(
         OptionError,
         match=(
-            "^these counts hold no comparison rated by both annotators and a metric, but this question "
-            "compares the two; count human and metric"
+            "^these counts have no comparison that annotators and a metric rated, but this question "
+            "compares annotators and metrics; count human and metric"
         ),
     ):
         cu.favoritism(battles)

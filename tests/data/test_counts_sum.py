@@ -122,32 +122,32 @@ def test_the_command_line_adds_files(
         (
             lambda: cu.count_battles(VERDICTS[0]),
             lambda: cu.count_pairs(SCORES[0], human="ann"),
-            "one counts scores and the other verdicts; give counts of one kind",
+            "one file counts scores and one counts verdicts; give counts of one kind",
         ),
         (
             lambda: cu.count_battles(VERDICTS[0]),
             lambda: cu.count_battles(VERDICTS[1].filter(kind="human")),
-            "only one counts metrics; count both with the same raters",
+            "only one file counts metrics; count both tables with the same raters",
         ),
         (
             lambda: cu.count_battles(VERDICTS[0].with_columns(aspect=pl.lit("wit")), aspect="wit"),
             lambda: cu.count_battles(VERDICTS[1].with_columns(aspect=pl.lit("truth")), aspect="truth"),
-            "aspect differs, 'wit' and 'truth'; count both with the same options",
+            "aspect differs, 'wit' and 'truth'; count both tables with the same options",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann", ties=1.0),
             lambda: cu.count_pairs(SCORES[1], human="ann"),
-            "ties differs, 1.0 and 0.0; count both with the same options",
+            "ties differs, 1.0 and 0.0; count both tables with the same options",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann"),
             lambda: cu.count_pairs(SCORES[1], human="ter", metrics=["ann"]),
-            "raters human in one and metrics in the other (ann); give each rater one kind",
+            "raters that are human in one file are metrics in the other file (ann); give each one kind",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann", directions={"bleu": -1}),
             lambda: cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1}),
-            "lower is better for bleu in one only; count both with the same lower",
+            "lower is better for bleu in only one file; count both tables with the same lower",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_labels_are_exact_in_every_format(form: str, examples: int) -> None:
 
 def test_a_label_that_ends_in_nul_is_refused() -> None:
     frame = pl.DataFrame({"item": ["1", "1"], "system": ["A", "A\0"], "ann": [1, 2]})
-    with pytest.raises(InputError, match="column 'system' ends in a NUL character in row 2; remove it"):
+    with pytest.raises(InputError, match="column 'system' ends in a NUL character in row 2; remove the character"):
         read(frame)
 
 
@@ -111,9 +111,9 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            (r"texts and scores \(bleu\) in one table; try --column text=text --columns '\{rater\}' "),
+            (r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' "),
         ),
-        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; an item has one source"),
+        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; give each item one source"),
         ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),
         ({"system": ["A", ""]}, "column 'system' is empty in row 2; name the system that wrote each text"),
         ({"text": [1, 2]}, "outputs must be an object"),

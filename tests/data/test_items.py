@@ -37,7 +37,7 @@ def test_rows_of_some_items_in_their_order() -> None:
         (
             {"item": ["a", "b"], "cluster": ["x", "x"], "n_outputs": [2, None]},
             "items.csv: items of cluster 'x' have different n_outputs; a row stands for n_outputs equal clusters, so "
-            "give all its items the same number",
+            "give all items of the cluster the same number",
         ),
         (
             {"item": ["a", "b"], "weight": [1, 0]},
@@ -57,7 +57,7 @@ def test_rows_of_some_items_in_their_order() -> None:
             (
                 {"item": ["a", "b"], "weight": [1.0, value]},
                 f"items.csv: weight {value:g} in row 2; a weight lies between 1e-12 and 1e+12, and only ratios of"
-                " weights matter, so divide all of them by the same number",
+                " weights matter, so divide all weights by the same number",
             )
             for value in (1e308, 1e13, 1e-13)
         ),
@@ -91,5 +91,5 @@ def test_what_two_inputs_say_of_items_adds_up() -> None:
 def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["news"]}))
     other, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["sport"]}))
-    with pytest.raises(InputError, match="item 'a' has group 'news', 'sport' in two inputs; an item has one group"):
+    with pytest.raises(InputError, match="item 'a' has group 'news', 'sport' in two inputs; give each item one group"):
         one.joined(other)

@@ -180,7 +180,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     for by, message in (
         ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
         ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
-        ("judge_a", "by='judge_a' is a column of the labels already"),
+        ("judge_a", "by='judge_a' is already a column of labels"),
     ):
         with pytest.raises(OptionError, match=message):
             cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])
@@ -190,15 +190,15 @@ def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
     counts = cu.count_labels(traces().lazy(), name="table")  # in the layout that `judge` writes, with a column `repeat`
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
-    with pytest.raises(InputError, match="column 'n_outputs' holds counts; give them to rates"):
+    with pytest.raises(InputError, match="column 'n_outputs' holds counts; give the table to rates"):
         cu.count_labels(counts.lazy())
     both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
-    with pytest.raises(InputError, match="column 'repeat' numbers repeated labels of an output; count one run"):
+    with pytest.raises(InputError, match="column 'repeat' numbers repeated labels of an output; count one repeat"):
         cu.count_labels(both.lazy())
 
 
 def test_texts_are_no_labels() -> None:
-    with pytest.raises(InputError, match="columns id, text are no table of labels; name the columns of labels"):
+    with pytest.raises(InputError, match="the table has no column of labels .id, text.; name the columns of labels"):
         cu.count_labels(pl.LazyFrame({"id": [1, 2], "text": ["one answer", "another answer"]}))
 
 

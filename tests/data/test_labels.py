@@ -136,7 +136,9 @@ def test_bad_labels_have_one_clear_line() -> None:
     with pytest.raises(InputError, match=r"the same output occurs twice, in rows 1, 2"):
         cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
     many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [k % 15 for k in range(40)]})
-    with pytest.raises(InputError, match=r"human labels .* are scores; labels are words or at most 11 whole numbers"):
+    with pytest.raises(
+        InputError, match=r"human labels are scores .*; give labels that are words or at most 11 whole numbers"
+    ):
         cu.read(many, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
 
 

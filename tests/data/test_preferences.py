@@ -58,7 +58,7 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
             ("1", "A", "A", "j", 1, "", 0),
             "preferences: row 1 compares 'A' with itself; a verdict needs two different systems",
         ),
-        (("", "A", "B", "j", 1, "", 0), "preferences: column 'item' is empty in row 1; every row needs a label"),
+        (("", "A", "B", "j", 1, "", 0), "preferences: column 'item' is empty in row 1; fill in a label"),
     ],
 )
 def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
@@ -125,13 +125,19 @@ def test_chances_are_of_three_outcomes_or_unknown() -> None:
     ("row", "message"),
     [
         ((1, 0.7, 0.2, 0.2, ""), "v.csv: p_a, p_tie, p_b sum to 1.1 in row 1; their sum must be 1"),
-        ((1, 0.7, None, None, ""), "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three, or none"),
-        ((1, None, 1.0, None, ""), "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three, or none"),
+        (
+            (1, 0.7, None, None, ""),
+            "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three probabilities, or none",
+        ),
+        (
+            (1, None, 1.0, None, ""),
+            "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three probabilities, or none",
+        ),
         ((1, 1.2, 0.0, -0.2, ""), "v.csv: p_a 1.2 in row 1; allowed: a probability from 0 to 1"),
         ((1, "x", 0.0, 1.0, ""), "v.csv: p_a 'x' in row 1 is not a number"),
         (
             (0, None, None, None, "refusal"),
-            "v.csv: row 1 has a preference and a reason why it is invalid ('refusal'); remove one of them",
+            "v.csv: row 1 has a preference and a reason why it is invalid ('refusal'); remove the preference",
         ),
     ],
 )

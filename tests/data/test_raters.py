@@ -66,7 +66,7 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"rater": "x"}], "raters.csv: none of its raters is in the data (x); raters: ann, bob, bleu, bert[x]"),
+        ([{"rater": "x"}], "raters.csv: no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
         ([{"rater": "ann", "kind": "person"}], "raters.csv: kind 'person' in row 1; allowed: human, metric"),
         (
             [{"rater": "ann", "higher_is_better": "maybe"}],

@@ -37,7 +37,7 @@ def test_unused_columns_are_noted() -> None:
         ({"score": ["4", "good", "x"]}, "r.csv: score 'good' in row 2, 3 is not a number; leave the cell empty where"),
         ({"score": [1.0, float("inf"), 2.0]}, "r.csv: score is infinite in row 2; a score must be finite"),
         ({"item": ["1", "1", "1"]}, "r.csv: the same rating occurs twice, in rows 1, 3 (item '1', system 'A', rater"),
-        ({"rater": ["ann", " ", "bob"]}, "r.csv: column 'rater' is empty in row 2; every row needs a label"),
+        ({"rater": ["ann", " ", "bob"]}, "r.csv: column 'rater' is empty in row 2; fill in a label"),
         ({"asspect": ["x", "x", "x"]}, "r.csv: column 'asspect' is unknown (did you mean 'aspect'?); rename it, or"),
     ],
 )
@@ -81,8 +81,8 @@ def test_scores_that_a_file_calls_invalid_are_told_by_their_reasons() -> None:
     with pytest.raises(
         InputError,
         match=(
-            r"r\.csv: row 1 has a score and a reason why it is invalid \('label'\); remove one of "
-            "them"
+            r"r\.csv: row 1 has a score and a reason why it is invalid \('label'\); remove the "
+            "score or the reason"
         ),
     ):
         Ratings.make(frame.head(1).with_columns(invalid=pl.lit("label")), where="r.csv")

@@ -46,7 +46,7 @@ def test_it_is_read_and_told(tmp_path: Path, form: str, own: str) -> None:
     assert said(study) == ("metric", False, 0.5, "ter v1")
     told = {note.rule: note.message for note in study.notes}
     assert told["raters-beside"] == (
-        f"scores{own}: kinds and directions of its raters are read from scores.raters{form} in the same folder"
+        f"scores{own}: kinds and directions of the raters are read from scores.raters{form} in the same folder"
     )
 
 
@@ -93,7 +93,7 @@ def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_the
 @pytest.mark.parametrize(
     ("form", "content", "message"),
     [
-        (".csv", b"rater,kind\nbleu,metric\n", "none of its raters is in the data (bleu)"),
+        (".csv", b"rater,kind\nbleu,metric\n", "no rater of this table is in the data (bleu)"),
         (".csv", b"", "the file is empty"),
         (".csv", b"name,kind\nter,metric\n", "column 'rater' is missing"),
         (".csv", b"rater,low,high\nter,2,1\n", "low is not below high in row 1"),
@@ -108,7 +108,7 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
     with pytest.raises(InputError) as error:
         cu.read(path)
     assert str(error.value).startswith(f"scores.raters{form}: {message}")
-    assert str(error.value).endswith("read because it stands next to scores.csv: correct it, or rename it")
+    assert str(error.value).endswith("read because it is next to scores.csv; correct or rename the table")
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -119,7 +119,7 @@ def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            r"scores\.csv: several raters tables in its folder \(scores\.raters\.csv, "
+            r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, "
             r"scores\.raters\.jsonl\); keep one"
         ),
     ):
@@ -195,7 +195,9 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
     made = rules(cu.read(path))
-    assert made["raters-beside-incomplete"].startswith("scores.raters.csv, read with scores.csv, does not name ter; it")
+    assert made["raters-beside-incomplete"].startswith(
+        "scores.raters.csv, read with scores.csv, does not name ter, so scores."
+    )
     problems = cu.check(cu.read(path), human="ann").problems
     assert ("warning", "raters-beside-incomplete") in problems.select("severity", "rule").rows()
     write_table(TER.drop("kind").with_columns(rater=pl.lit("*")), tmp_path / "scores.raters.csv")
@@ -292,7 +294,7 @@ def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture
     assert cli.run(["convert", "s.csv", "-o", "folder/"]) == 0
     assert "lower is better: ter; give --raters folder/raters.csv when" in capsys.readouterr().err
     assert said(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
-    unread = "raters.csv in the folder of ratings.csv is not read automatically; give it as --raters"
+    unread = "raters.csv in the folder of ratings.csv is not read automatically; to use it, give it as --raters"
     assert rules(cu.read("folder/ratings.csv"))["raters-not-read"] == unread
     assert "raters-not-read" not in rules(cu.read("folder/ratings.csv", raters="folder/raters.csv"))
 

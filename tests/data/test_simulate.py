@@ -223,7 +223,7 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ),
         (
             {"metrics": [SimulatedMetric(name="m"), SimulatedMetric(name="n", copies="m", by_aspect=True)]},
-            "simulate: 'n' and 'm' must both rate aspects, or both none",
+            "simulate: 'n' and 'm' must both have by_aspect true, or both false",
         ),
         (
             {"metrics": [SimulatedMetric(name="ann")]},
@@ -240,7 +240,7 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ({"documents": 9}, "allowed: 1 to the number of items"),
         ({"quality": {}}, "quality is empty"),
         ({"quality": {"A": 0.0, "Be": float("nan")}}, "of quality\\['Be'\\] is nan"),
-        ({"annotators": {}}, "simulate: there is no rater; give annotators or metrics"),
+        ({"annotators": {}}, "simulate: there are no raters; give annotators or metrics"),
         ({"aspects": "-1", "items": 10**8, "quality": dict.fromkeys(map(str, range(999)), 0.0)}, "GB of memory"),
     ],
 )

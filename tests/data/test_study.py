@@ -171,7 +171,9 @@ def test_a_join_that_matches_nothing_raises() -> None:
 def test_a_rater_of_both_kinds_in_two_inputs_raises() -> None:
     with pytest.raises(InputError) as error:
         read(ANN, table("ann", "metric"))
-    assert str(error.value) == "rater 'ann' is human in one input and metric in another; rename one"
+    assert (
+        str(error.value) == "rater 'ann' is human in one input and a metric in another input; rename one of the raters"
+    )
 
 
 def test_the_same_rating_in_two_inputs_raises() -> None:
@@ -179,7 +181,7 @@ def test_the_same_rating_in_two_inputs_raises() -> None:
         read(BLEU, BLEU)
     assert str(error.value) == (
         "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'); "
-        "remove one, or rename the rater"
+        "remove one input, or rename the rater"
     )
 
 

@@ -51,8 +51,10 @@ def test_a_metric_that_is_declared_a_distance_is_not_told_to_be_declared_one() -
     down = pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]})
     found = check(study_of(scores).describe(raters=down)).problems.filter(rule="negative-agreement")
     assert found["examples"].to_list() == [["m2"], ["m3"]]
-    assert found["message"].str.contains("if they are distances, declare", literal=True).to_list() == [True, False]
-    assert "m3, declared higher_is_better = false; if higher is better" in found["message"][1]
+    assert found["message"].str.contains(
+        "if lower values of these metrics are better, declare", literal=True
+    ).to_list() == [True, False]
+    assert "m3. The raters file declares higher_is_better = false; if higher is better" in found["message"][1]
 
 
 def test_a_verdict_covers_two_outputs() -> None:

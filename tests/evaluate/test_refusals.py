@@ -71,7 +71,7 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
         "(44%). Decisions on these pairs depend on the remaining comparisons; read the"
     ) in told
     (note,) = problems.filter(rule="invalid-verdict")["message"]
-    assert note == ("ended.db: 8 comparisons could not be judged by the annotator and count as not rated (other 8)")
+    assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")
     looks = looks_of(cu.read(ended))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("the decision would be reversed for Aster and Birch.")

@@ -113,10 +113,10 @@ def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> Non
 
 def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
     html = html_of(CEILING, made.context)
-    assert "Remove one at a time, as the next table does." in " ".join(html.split())
+    assert "Remove one metric at a time, as the next table does." in " ".join(html.split())
     assert 'id="table-ceiling-backward"' in html
     alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
-    assert "Remove one at a time." in " ".join(html_of(CEILING, alone).split())
+    assert "Remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
     assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 

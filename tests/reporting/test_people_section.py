@@ -74,7 +74,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "Half of the answers took 20 seconds or less.",
         "20 answers of excluded annotators (1) are left out",
         "The owner looked at the estimates 1 times between interim analyses",
-        "For 2 comparisons an annotator showed the differing words",
+        "For 2 comparisons an annotator displayed the differing words",
         "Interim analyses",
         "Distribution of the answers over annotators",
         "the answers no longer agree with the decision for Birch and Cedar",

@@ -187,6 +187,7 @@ SELECT a.label AS system_a, b.label AS system_b, l.look + 1 AS look, l.n, l.wins
 FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
 ORDER BY l.pair, l.look;
 """
+CREATE_ALL = f"BEGIN; {TABLES} {INDEXES} {VIEWS} COMMIT;"
 """Views with labels, in formats that `read` accepts."""
 
 
@@ -211,7 +212,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
         raise OptionError(f"{place} exists already, and may hold answers; choose another name, or move it")
     with _unfinished(place) as name:
         with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
-            base.executescript(f"BEGIN; {TABLES} {INDEXES} {VIEWS} COMMIT;")
+            base.executescript(CREATE_ALL)
             with whole(base):
                 base.execute(
                     "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))

@@ -231,7 +231,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
 
 
 def subject(labels: Sequence[str], one: str, many: str) -> str:
-    """Names with the verb of one, or of several.
+    """Names followed by the verb: `one` for a single name, `many` for several.
 
     >>> subject(["bleu"], "is", "are"), subject(["bleu", "rouge"], "is", "are")
     ('bleu is', 'bleu and rouge are')

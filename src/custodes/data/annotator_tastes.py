@@ -14,21 +14,23 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 MOST_PER_ITEM = 1.5
-"""Maximum mean number of annotators per item; with more, items of one annotator are not clusters."""
+"""Maximum mean number of annotators per item, above which the items of one annotator are not a cluster."""
 LEVEL = 0.25
-"""Level of the test, above which items of one annotator are not resampled together. It is lenient, as usual for pooling
-variances, so that an undetected effect is too small to matter."""
+"""Level of the test. If p is larger, the items of one annotator are not resampled together. The level is lenient, as
+usual for pooling variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Level at which the difference is a warning."""
+"""Level of p below which different preferences give a warning."""
 
 
 FEWEST = 3
-"""Minimum number of annotators for results that generalise: two clusters give almost no information on others."""
+"""Minimum number of annotators for results that generalise: two clusters say almost nothing about further clusters."""
 
 
 class Assignment(NamedTuple):
-    """Groups of items by annotator (none with fewer than `FEWEST` `people`), and the p-value of 'annotators have the
-    same preferences'."""
+    """Groups of items by annotator, the number of annotators (`people`), and the p-value of equal preferences.
+
+    With fewer than `FEWEST` annotators there are no groups.
+    """
 
     groups: list[tuple[str, ...]]
     p_value: float
@@ -42,10 +44,10 @@ class Assignment(NamedTuple):
             f"systems they prefer (permutation test, p = {self.p_value:.2g}). "
         )
         if self.people < FEWEST:
-            return f"{differ}Results describe only these annotators; others need at least {FEWEST}"
+            return f"{differ}Results describe only these annotators; general results need at least {FEWEST} annotators"
         return (
-            f"{differ}Items of one annotator are resampled as one cluster, so results generalise to other "
-            "annotators; intervals become narrower with more annotators, but hardly with more items"
+            f"{differ}Items of one annotator are resampled as one cluster, so results generalise to further "
+            "annotators. More annotators make intervals narrower; more items hardly do"
         )
 
     @property
@@ -56,8 +58,8 @@ class Assignment(NamedTuple):
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
     """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
 
-    There are no groups for only two annotators, for annotators with common items, for a cluster of items or a group of
-    repeated items with several annotators, and without evidence of different preferences.
+    There are no groups with only two annotators, if annotators share items, if a cluster of items or a group of
+    repeated items has several annotators, or without evidence of different preferences.
     """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:
@@ -83,8 +85,8 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """A row per item, rater and `column` (an aspect and a system): preference for the system minus the mean over all
-    items; for scores by their ranks within item and rater."""
+    """A row per item, rater and `column` (an aspect and a system): the preference for the system minus the mean over
+    all items. Scores give preferences by ranks within item and rater."""
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
     of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))

@@ -35,7 +35,7 @@ def count_battles(
     Returns
     -------
     OutcomeCounts
-        Counts by pair of systems and rater, and of annotators and each metric on the same item.
+        Counts by pair of systems and rater, and joint counts of annotators and each metric on the same items.
 
     Raises
     ------
@@ -51,10 +51,10 @@ def count_battles(
     (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except those for the displayed position. Only
     a row for each pair, rater, order and word leaves the engine.
 
-    `human` are the annotators (default: those whose `kind` is human; without a column of raters all verdicts are of one
-    annotator), who vote; `metrics` are the other raters to count (default: all). For a rater without verdicts on the
-    `aspect`, those without an aspect are used. `orders` merges several verdicts of a rater on one comparison as
-    `leaderboard` does.
+    `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
+    raters, one annotator gave all verdicts. `metrics` are the further raters to count (default: all). For a rater
+    without verdicts on the `aspect`, verdicts without an aspect are used. `orders` merges several verdicts of a rater
+    on one comparison as `leaderboard` does.
 
     Examples
     --------
@@ -93,15 +93,14 @@ def count_battles(
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
     turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
-    place = f"{words} is read as the column of the system, for any presentation order; write left, right for the "
-    place += "position shown"
+    place = f"{words} means the column of the system, in either presentation order; write left and right for positions"
     notes += noted(
         ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned["n"].sum()), place),
     )
     there = set(frame["rater"])
     silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
-    message = f"without a valid verdict and therefore in no table: {listed(silent)}"
+    message = f"raters without a valid verdict are missing from all tables: {listed(silent)}"
     notes += noted(("no-battle", len(silent), message))
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     labels, metrics = tuple(sorted({*meanings["a"], *meanings["b"]})), tuple(name for name in judges if name in there)
@@ -133,7 +132,7 @@ def _people(
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
-    """The rows to count: those of the aspect; for a metric without any, its rows without an aspect."""
+    """The rows of the aspect, and for a metric without such rows the rows without an aspect."""
     specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
     table = pl.DataFrame(

@@ -24,12 +24,15 @@ HUMAN = "human"
 _COLUMNS = ("rater", "item", "pair", "sign", "order")
 
 MOST_CELLS = 4_000_000_000
-"""Maximum size of an array in bytes, for the memory of a common machine."""
+"""Maximum size of an array in bytes, which fits in the memory of a common machine."""
 
 
 class Joint(NamedTuple):
-    """Preferences of several raters on the same comparisons: positions `pair` and `item` (n,), ordered by pair, then
-    item, and `signs` (raters, n), of which at least one is not `ABSENT`."""
+    """Preferences of several raters on the same comparisons.
+
+    `pair` and `item` (n,) are positions, ordered by pair, then item. `signs` is of shape (raters, n); each comparison
+    has at least one sign that is not `ABSENT`.
+    """
 
     pair: Ints
     item: Ints
@@ -52,10 +55,10 @@ class Comparisons:
     rater, item, pair : int arrays of shape (n,)
         Positions; pairs in the order of `pairs_of`. Rows are unique, sorted by rater, pair and item.
     sign : int8 array of shape (n,)
-        1 if the first system of the pair is preferred, 0 for a tie, -1 if the second is.
+        1 if the first system of the pair is preferred, 0 for a tie, -1 if the second system is preferred.
     order : array of shape (n,)
-        1 if the first system was shown first, -1 if the second was, 0 if unknown, and the mean of these for merged
-        verdicts.
+        1 if the first system was shown first, -1 if the second was, 0 if unknown; for merged verdicts the mean of these
+        codes.
     """
 
     raters: tuple[str, ...]
@@ -176,7 +179,7 @@ class Comparisons:
         return replace(self._rows(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
-        """These raters, followed by those of another table of the same items and systems."""
+        """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
         }
@@ -199,7 +202,7 @@ class Comparisons:
         return replace(some, item=place[some.item], items=tuple(self.items[int(i)] for i in items))
 
     def joint(self, *raters: int) -> Joint:
-        """The preferences of some raters (by position) on all comparisons with a preference of any of them."""
+        """The preferences of some raters (by position) on all comparisons that at least one of these raters rated."""
         columns = [self._keys(self.rows_of(r)) for r in raters]
         keys = columns[0]
         for other in columns[1:]:
@@ -237,8 +240,8 @@ def check_cells(items: int, pairs: int, raters: int) -> None:
     """Raise `InputError` if an array over all pairs and items would be too large."""
     if items * pairs * raters > MOST_CELLS:
         raise InputError(
-            f"{items} items x {pairs} pairs of systems x {raters} raters do not fit into memory, and "
+            f"{items} items x {pairs} pairs of systems x {raters} raters do not fit into memory, but "
             "this question needs every pair on every item. Select fewer items, systems or metrics, "
-            "or use leaderboard, favoritism, ranking, correction or agreement, which read only the "
-            "comparisons made"
+            "or use leaderboard, favoritism, ranking, correction or agreement, which read only "
+            "comparisons in the data"
         )

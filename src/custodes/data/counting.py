@@ -58,15 +58,15 @@ def count_pairs(
     Notes
     -----
     `table` is a long table `item, system, rater, score` (optionally `aspect`; several rows of one rater and output are
-    averaged) in any dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. Only one row
-    per pair of systems leaves the engine. Rows without a score or an item are not counted.
+    averaged) in any dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. The engine
+    returns only one row per pair of systems. Rows without a score or an item are not counted.
 
-    `human` are the annotators, `metrics` the other raters to compare (default: all others). `aggregate` combines
-    several annotators: the sign of the `mean` difference over those who rated both outputs, or a majority `vote`, else
-    a tie. `human_ties` (default: rounding error only) and `ties` (a number, or one per metric) are the largest
-    differences that are ties, in score units; `directions` has -1 for raters where lower is better. For a metric
-    without rows of the `aspect`, its rows without an aspect are used. `systems` default to all that a selected rater
-    rated; pairs without a common item get zeros.
+    `human` are the annotators, `metrics` the metrics to compare (default: all raters except the annotators).
+    `aggregate` combines several annotators: `mean` is the sign of the mean difference over annotators who rated both
+    outputs, and `vote` is the side preferred by more annotators, or a tie. `human_ties` (default: rounding error only)
+    and `ties` (one number, or one per metric) are the largest differences that are ties, in score units. `directions`
+    has -1 for raters where lower is better. For a metric without rows of the `aspect`, rows without an aspect are used.
+    `systems` default to all systems that a selected rater rated. Pairs without a common item get zeros.
 
     Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
     number of items; each batch scans the table once. DuckDB needs one pass and spills to disk by its own
@@ -92,7 +92,7 @@ def count_pairs(
     judges = metrics_of(metrics, raters, people, where=WHERE)
     if not judges:
         raise OptionError(
-            f"count_pairs: no metric, as all raters are human ({listed(people)}); name fewer in "
+            f"count_pairs: there is no metric, as all raters are human ({listed(people)}); name fewer raters in "
             "human=..., or add scores of a metric"
         )
     signs = {
@@ -152,7 +152,7 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """See `counted_jointly`. A single join with one column per rater is faster than one row per rater."""
+        """The result of `counted_jointly`, from a single join with one column per rater, which is faster than rows."""
         column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
         scores = [
             nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
@@ -182,7 +182,7 @@ class _Plan:
         return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
     def _human(self, columns: Sequence[str]) -> nw.Expr:
-        """The preference of the combined annotators; null if nobody rated both outputs."""
+        """The preference of the combined annotators; null if no annotator rated both outputs."""
         threshold = self.thresholds[self.people[0]]
         n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
         if self.aggregate == "vote":
@@ -204,7 +204,9 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
         optional=("aspect", "repeat", "kind"),
     )
     if not schema["score"].is_numeric():
-        raise InputError(f"count_pairs: column 'score' holds {schema['score']}, expected numbers; convert it first")
+        raise InputError(
+            f"count_pairs: column 'score' holds {schema['score']}, expected numbers; convert the column first"
+        )
     rated = ~nw.col("score").is_null()
     if schema["score"].is_float():
         rated = rated & ~nw.col("score").is_nan()
@@ -241,7 +243,8 @@ def _chosen_rows(
     if not survey.filter(human & (pl.col("aspect") == aspect)).height:
         labels = survey.filter(human)["aspect"].unique().sort()
         raise OptionError(
-            f"count_pairs: aspect={aspect!r} was rated by no annotator; their aspects: {listed(map(repr, labels))}"
+            f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
+            f"{listed(map(repr, labels))}"
             f"{suggestion(aspect, labels)}"
         )
     with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])

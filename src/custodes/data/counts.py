@@ -44,7 +44,7 @@ _FILE = msgspec.json.Decoder(_File)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source is a counts file, possibly compressed: by its name or, if renamed, by its first bytes."""
+    """Whether a source is a counts file, possibly compressed, by its name or its first bytes."""
     if not isinstance(source, str | Path):
         return False
     place = Path(source)
@@ -74,7 +74,7 @@ _SHORT = 64  # bytes
 
 @checked
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
-    """Write counts to a file `NAME.counts.json`, which can replace a study in questions that accept counts.
+    """Write counts to a file `NAME.counts.json`, which questions that accept counts read like a study.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     Raises
     ------
     OptionError
-        For another name, or a file that cannot be written.
+        For a name that does not end in .counts.json, or a file that cannot be written.
 
     Examples
     --------
@@ -103,7 +103,9 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     {'human': 1}
     """
     if not str(path).endswith(SUFFIX):
-        raise OptionError(f"cannot write {path}: the name of a counts file ends in .counts.json; rename it")
+        raise OptionError(
+            f"cannot write {path}: the name of a counts file must end in .counts.json; choose such a name"
+        )
     labels: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
     content = {
         **labels,
@@ -119,12 +121,12 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
 
 @checked
 def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
-    """Read the counts of files that `write_counts` or `custodes count` wrote; those of several files are added.
+    """Read counts from files that `write_counts` or `custodes count` wrote, and add the counts of several files.
 
     Parameters
     ----------
     path, others : path
-        Files NAME.counts.json, optionally compressed. An item must not be counted in two of them.
+        Files NAME.counts.json, optionally compressed. No item may be counted in two files.
 
     Returns
     -------
@@ -134,7 +136,7 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Raises
     ------
     InputError
-        For another file, one that was edited by hand, or files that were counted differently.
+        For a file that is no counts file or was edited by hand, and for files that were counted differently.
 
     Examples
     --------
@@ -154,7 +156,7 @@ def _read(place: Path) -> OutcomeCounts:
     try:
         document = decode(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
-            raise InputError("its content does not match its digest")
+            raise InputError("the content does not match the digest in the file")
         if (document.format, document.version) != (FORMAT, VERSION):
             raise InputError(f"format {document.format!r}, version {document.version}, is unknown to this version")
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))

@@ -23,7 +23,7 @@ SELECTIONS = ("human", "metrics", "systems", "lower")
 
 
 def sum_counts(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
-    """The counts of several tables together, whose items must be disjoint; raters and systems are united.
+    """The sum of the counts of several tables, which must have no common item; raters and systems are united.
 
     Raises `InputError` for counts that were counted differently.
     """
@@ -73,24 +73,28 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     if one.origin.digest and one.origin.digest == other.origin.digest:
         raise InputError(f"{names}: they are the same counts; give each file once")
     if (one.by_order is None) != (other.by_order is None):
-        raise InputError(f"{names}: one counts scores and the other verdicts; give counts of one kind")
+        raise InputError(f"{names}: one file counts scores and one counts verdicts; give counts of one kind")
     if bool(one.metrics) != bool(other.metrics):
-        raise InputError(f"{names}: only one counts metrics; count both with the same raters")
+        raise InputError(f"{names}: only one file counts metrics; count both tables with the same raters")
     how, how_other = one.origin.how, other.origin.how
     for rule in RULES:
         if (value := how.get(rule)) != (value_other := how_other.get(rule)):
             raise InputError(
-                f"{names}: {rule} differs, {shown(value)} and {shown(value_other)}; count both with the same options"
+                f"{names}: {rule} differs, {shown(value)} and {shown(value_other)}; count both tables with the same "
+                f"options"
             )
     human, human_other = set(how.get("human", ())), set(how_other.get("human", ()))
     if both := sorted(human & set(other.metrics) | human_other & set(one.metrics)):
         raise InputError(
-            f"{names}: raters human in one and metrics in the other ({listed(both)}); give each rater one kind"
+            f"{names}: raters that are human in one file are metrics in the other file ({listed(both)}); give each one "
+            f"kind"
         )
     turned = set(how.get("lower", ())) ^ set(how_other.get("lower", ()))
     shared = {*one.metrics, *human} & {*other.metrics, *human_other}
     if opposite := sorted(turned & shared):
-        raise InputError(f"{names}: lower is better for {listed(opposite)} in one only; count both with the same lower")
+        raise InputError(
+            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same lower"
+        )
 
 
 def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
@@ -107,7 +111,7 @@ def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
 
 
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
-    """Common options of counting; a selection is kept only if all parts have one."""
+    """Common options of counting; a selection is kept only if all parts have a selection."""
     hows = [part.origin.how for part in parts]
     rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
     selections = {

@@ -20,7 +20,7 @@ from custodes.files import folder as make_folder
 from custodes.files import write_atomically
 
 VERSION = "0.3.0"
-"""Of the schema."""
+"""Version of the schema."""
 UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
@@ -29,12 +29,12 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
 
     Below `into` these are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
 
-    Each score of an output is one line; rater, aspect and kind are in the details of the metric. Unknown texts are
-    empty. The schema cannot represent verdicts.
+    Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
+    texts are empty. Verdicts are not written, since the schema has no verdicts.
     """
     ratings = study.ratings.frame.filter(pl.col("item") != "")
     if not ratings.height:
-        raise OptionError("Every Eval Ever holds scores of outputs, and the input has none")
+        raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
     texts, sources = {}, {}
     if study.outputs is not None:
         texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}

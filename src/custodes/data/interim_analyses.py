@@ -21,9 +21,9 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""A row per pair and interim analysis (numbered from 1): `wins` of system_a; `decision` 1, 0 or -1 (system_a better,
-undecided, system_b better); `is_open`: whether annotation of the pair continued; theta, the probability that system_a
-is better; margin with its interval."""
+"""Schema of a row per pair and interim analysis, numbered from 1. `wins` are wins of system_a. `decision` is 1
+(system_a better), 0 (undecided) or -1 (system_b better). `is_open`: whether annotation of the pair continued. `theta`
+is the probability that system_a is better. The margin has an interval."""
 
 
 STOPPED = "stopped-by-answers"
@@ -36,8 +36,8 @@ def no_interim_analyses() -> pl.DataFrame:
 
 
 def sequential_notes(looks: pl.DataFrame) -> list[Note]:
-    """A note on the results that remain valid in a sequentially annotated study (by simulation, see the page on
-    statistics); none if every pair had a single analysis at a fixed number.
+    """A note on the results that remain valid in a sequentially annotated study; none if every pair had a single
+    analysis at a fixed number. The page on statistics has the simulation behind the note.
 
     >>> sequential_notes(no_interim_analyses())
     []
@@ -48,8 +48,9 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
         return []
     message = (
         f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
-        "groups remain valid for a boundary of repeated analyses; win rates, sign tests, decisions and margins "
-        "of single pairs assume a fixed sample size; use the table of interim analyses for these"
+        "groups remain valid if the boundary allows for repeated analyses. Win rates, sign tests, decisions and "
+        "margins "
+        "of single pairs assume a fixed sample size; for these, use the table of interim analyses"
     )
     return noted((STOPPED, pairs, message))
 

@@ -27,9 +27,12 @@ LARGEST = 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """One row per item: cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight,
-    probability (of being annotated), n_outputs (number of equal outputs that it stands for); '' and null if not given.
-    An item without a row is its own cluster."""
+    """One row per item, with '' and null for unknown values.
+
+    Columns are cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight, probability
+    (of being annotated) and n_outputs (number of equal outputs that the item stands for). An item without a row is a
+    cluster of one item.
+    """
 
     frame: pl.DataFrame
 
@@ -59,7 +62,7 @@ class Items:
             ~rows["weight"].is_between(1 / LARGEST, LARGEST),
             lambda numbers, first: (
                 f"{where}: weight {rows['weight'][first]:g} in row {numbers}; a weight lies between {1 / LARGEST:g} and"
-                f" {LARGEST:g}, and only ratios of weights matter, so divide all of them by the same number"
+                f" {LARGEST:g}, and only ratios of weights matter, so divide all weights by the same number"
             ),
         )
         refuse(
@@ -80,7 +83,7 @@ class Items:
         if several.height:
             raise InputError(
                 f"{where}: items of cluster {several['cluster'][0]!r} have different n_outputs; a row stands for "
-                "n_outputs equal clusters, so give all its items the same number"
+                "n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=rows), notes
 
@@ -96,7 +99,7 @@ class Items:
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:
-        """The rows of these items in this order; unknown ones with empty labels."""
+        """The rows of these items in this order, with empty labels for unknown items."""
         labels = pl.DataFrame({"item": items}, schema={"item": pl.String})
         return labels.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
             pl.col("cluster", "group", "dataset").fill_null("")
@@ -118,6 +121,6 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
             item, several_values = several.select("item", name).row(0)
             raise InputError(
                 f"{prefix}item {item!r} has {name} {listed(map(repr, several_values), limit=3)}{source};"
-                f" an item has one {name}"
+                f" give each item one {name}"
             )
     return grouped.agg(pl.col(names).drop_nulls().first())

@@ -28,7 +28,9 @@ def join(studies: Sequence[Study]) -> Study:
         kinds, other_kinds = joined.raters.kind, other.raters.kind
         for rater in kinds.keys() & other_kinds.keys():
             if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
-                raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
+                raise InputError(
+                    f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
+                )
         a, b = joined.outputs, other.outputs
         outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
         frame = other.preferences.frame
@@ -64,7 +66,7 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
-    """Both studies; one without system names gets the only system of the other."""
+    """Both studies; a study without system names gets the only system of the other study."""
     if b.unnamed_system and len(a.systems) == 1:
         return a, _relabelled(b, pl.lit(a.systems[0]).alias("system"))
     if a.unnamed_system and len(b.systems) == 1:
@@ -84,9 +86,10 @@ def _relabelled(study: Study, column: pl.Expr) -> Study:
 
 
 def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
-    """Both studies;
+    """Both studies, with equal item labels for logs of one task.
 
-    if one is a log with items `TASK/SAMPLE` of a single task, items of the other that are samples get the task.
+    If one study is a log with items `TASK/SAMPLE` of a single task, the task is added to items of the other study that
+    are names of samples.
     """
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
@@ -100,7 +103,7 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both tables; common columns have the values of `a`, or those of `b` where these are missing."""
+    """The columns of both tables; a common column has the values of `a`, and values of `b` where `a` has none."""
     if a is None or b is None:
         return b if a is None else a
     both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
@@ -109,7 +112,7 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
         filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in twice]
         return both.with_columns(filled).drop(f"{name} of b" for name in twice)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"a column of both inputs has values of two types ({listed(twice)}): {error}") from None
+        raise InputError(f"the inputs have different types in a common column ({listed(twice)}): {error}") from None
 
 
 def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
@@ -123,7 +126,7 @@ def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> p
     if doubled.height:
         row = doubled.row(0, named=True)
         description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
-        raise InputError(f"two inputs hold the same {what} ({description}); remove one, or rename the rater")
+        raise InputError(f"two inputs hold the same {what} ({description}); remove one input, or rename the rater")
     return both
 
 
@@ -154,7 +157,7 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         ]
         raise InputError(
             f"{a.name} and {b.name} have no item and system in common ({'; '.join(unlike)}); use the "
-            "same labels in both"
+            "same labels in both inputs"
         )
     entries = []
     for name, frame in ((a.name, mine), (b.name, other)):

@@ -22,19 +22,20 @@ from custodes.progress import Progress, silent
 WHERE = "count_labels"
 
 MOST_KINDS = 500
-"""Most kinds of outputs (system, labels, columns of `by`) in tables whose outputs share items or clusters."""
+"""Maximum number of kinds of outputs (system, labels, columns of `by`) if outputs share items or clusters."""
 
 MOST_LABELS = 10_000
-"""Most different labels of all raters and aspects, in a table with a row per label."""
+"""Maximum number of different labels of all raters and aspects, in a table with a row per label."""
 
 MOST_CLUSTERS = 200_000
-"""Most kinds of clusters without human labels."""
+"""Maximum number of kinds of clusters without human labels."""
 
 MOST_VALUES = 50
-"""Most values of a column of `by`; of numbers `MOST_STEPS`, as more become quartiles of single outputs."""
+"""Maximum number of values of a column of `by`. For numbers the maximum is `MOST_STEPS`, since more numbers would
+become quartiles of outputs."""
 
 FURTHER_ROWS = 1_000
-"""Rows with another value of a column that is constant in the first rows."""
+"""Number of rows to add for a column that is constant in the first rows, with other values of this column."""
 
 COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
 """Columns of the counts, before `n_outputs` and those of `by`."""
@@ -63,7 +64,7 @@ def count_labels(
     by : sequence of str
         Columns that are kept, for slices.
     name : str
-        Name of the system, if the table has none; of items that stand for several outputs.
+        Name of the system, if the table names none, and beginning of the names of items that stand for several outputs.
     batches : int, optional
         Polars: number of batches of items (default: by the number of rows).
     progress : progress
@@ -73,8 +74,8 @@ def count_labels(
     -------
     DataFrame
         A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Outputs with a
-        human label, and all outputs of their clusters, have rows of their own; others stand for `n_outputs` equal
-        outputs, or for outputs of equal clusters.
+        human label, and all outputs of the same clusters, have separate rows. Each further row stands for `n_outputs`
+        equal outputs, or for outputs of equal clusters.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def count_labels(
 
 
 def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
-    """The layout of the labels, from the first rows and from rows with other values of columns constant in these."""
+    """The layout of the labels, from the first rows and rows that differ from them in otherwise constant columns."""
     flat = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
     head = collected(rows.select(flat).head(LOOKED_AT))
     parts = [head]
@@ -119,21 +120,23 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(
-            f"{WHERE}: columns {listed(flat)} are no table of labels; name the columns of labels, as in "
+            f"{WHERE}: the table has no column of labels ({listed(flat)}); name the columns of labels, as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
     if layout.repeat and sample[layout.repeat].n_unique() > 1:
-        raise InputError(f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one run")
+        raise InputError(
+            f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only"
+        )
     if layout.cluster and not layout.item:
         raise InputError(f"{WHERE}: no column numbers the outputs of clusters; name one with item=NAME")
     if layout.n_outputs:
-        raise InputError(f"{WHERE}: column {layout.n_outputs!r} holds counts; give them to rates")
+        raise InputError(f"{WHERE}: column {layout.n_outputs!r} holds counts; give the table to rates")
     return layout
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect, its label in a row (null: none), and the distinct values of its labels."""
+    """A rater in one aspect, with the label of a row (null: none) and the distinct labels."""
 
     name: str
     kind: str
@@ -158,7 +161,7 @@ class _Plan:
     unit : str
         Column whose equal values make outputs dependent: `cluster`, `item` with several systems, else ''.
     name : str
-        Name of the system if there is none, and of items that stand for several outputs.
+        Name of the system if the table names none, and beginning of the names of items that stand for several outputs.
     """
 
     rows: nw.LazyFrame[Any]
@@ -169,8 +172,10 @@ class _Plan:
     name: str
 
     def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`, the
-        number of labels of one rater."""
+        """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`.
+
+        `n` is the number of labels of one rater.
+        """
         layout = self.layout
         key = {"system": _system(layout, self.name)}
         if layout.item:
@@ -198,7 +203,7 @@ class _Plan:
 
     @property
     def key(self) -> list[str]:
-        """Columns in which equal outputs without a human label are equal."""
+        """Columns that must be equal for outputs without a human label to be counted as equal."""
         return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
 
     @property
@@ -224,8 +229,8 @@ class _Plan:
         return kinds
 
     def counted(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Outputs with human labels and all outputs of their clusters, and the number `n` of other outputs or clusters
-        of each kind."""
+        """Outputs with human labels and all outputs of the same clusters, and the number `n` of remaining outputs or
+        clusters of each kind."""
         outputs = self.outputs(rows)
         if self.layout.item:
             for row in collected(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
@@ -302,7 +307,7 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
         if column not in columns:
             raise OptionError(f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}")
         if column in (*COLUMNS, "n_outputs", layout.item, *layout.systems) or column in layout.used:
-            raise OptionError(f"{WHERE}: by={column!r} is a column of the labels already; leave it out")
+            raise OptionError(f"{WHERE}: by={column!r} is already a column of labels; leave it out")
         values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
         most = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
         if values.len() > most:
@@ -333,8 +338,9 @@ def _few(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
     """The distinct values of a column, if they may be labels."""
     if values.len() > most:
         raise InputError(
-            f"{WHERE}: column {values.name!r} has more than {most} different values; scores and texts are not counted: "
-            "give a column of labels, or rates a sample of the table"
+            f"{WHERE}: column {values.name!r} has more than {most} different values, but only labels can be counted, "
+            f"not scores or "
+            "texts; give a column of labels, or give rates a sample of the table"
         )
     return values
 

@@ -58,10 +58,10 @@ MOST_STEPS = 11
 
 @dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """The labels of an aspect: `words` in the order of their codes 0, 1, ...; with two, the second is positive.
+    """The labels of an aspect: `words` in the order of codes 0, 1, ...; of two words, the second is positive.
 
-    `ordered`: the codes have an order. `scores`: raters with numeric ratings, to be compared with a threshold, instead
-    of codes.
+    `ordered`: whether the codes have an order. `scores`: raters with scores instead of codes; a threshold turns scores
+    into labels.
     """
 
     words: tuple[str, ...]
@@ -95,7 +95,7 @@ def _words(column: pl.Series) -> pl.Series:
 
 
 def is_binary(words: Iterable[str]) -> bool:
-    """Whether all words are known binary labels of one kind (of any pair: `false` with `pass` is binary)."""
+    """Whether all words are known binary labels, possibly of different pairs (`false` with `pass` is binary)."""
     distinct = set(words)
     return bool(distinct) and distinct <= POLARITY.keys()
 
@@ -124,7 +124,8 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
         values = sorted({float(word) for word in words})
         if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
             raise InputError(
-                f"{where}: human labels {listed(words, limit=4)} are scores; labels are words or at most {MOST_STEPS} "
+                f"{where}: human labels are scores ({listed(words, limit=4)}); give labels that are words or at most "
+                f"{MOST_STEPS} "
                 "whole numbers"
             )
         scores = frozenset(name for name, seen in everyone.items() if not seen <= set(words) and _numbers(seen))
@@ -156,7 +157,7 @@ def _is_number(word: str) -> bool:
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
-    """The negative and the positive word: those that occur, or their known counterparts."""
+    """The negative and the positive word; if only one occurs, the known counterpart is added."""
     pair = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
         if code not in pair:
@@ -184,8 +185,8 @@ def on_one_scale(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and the other numbers (0 and 1, or scores of a judge), the numbers are read as `scale_of`
-    reads a column next to human labels.
+    If one input has labels and one has numbers (0 and 1, or scores of a judge), `scale_of` reads the numbers like a
+    column next to human labels.
 
     Parameters
     ----------

@@ -24,8 +24,9 @@ class Note:
 
 
 def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
-    """Notes from tuples of rule, count and message. A count of True means that the note applies but has no number;
-    notes with a count of 0 are omitted.
+    """Notes from tuples of rule, count and message, without tuples whose count is 0.
+
+    A count of True means that the note applies but has no number.
 
     >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
     ['seen']
@@ -38,7 +39,7 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
 
 def joined(notes: Iterable[Note]) -> list[Note]:
-    """The notes; those that differ only in the aspect are merged.
+    """The notes, with notes that differ only in the aspect merged.
 
     >>> [note.message for note in joined([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),

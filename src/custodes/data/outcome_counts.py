@@ -48,8 +48,8 @@ class ClusterCells:
     """Preferences of all raters by groups of equal clusters, whose sums are resampled.
 
     Clusters with the same preferences are exchangeable, so one cluster represents each group, and the numbers of draws
-    per group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, weighted
-    by these numbers.
+    per group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, which
+    are weighted by the numbers of draws.
 
     Attributes
     ----------
@@ -115,21 +115,22 @@ class OutcomeCounts:
     """Wins, ties and losses of pairs of systems, by human ratings and by each metric.
 
     Counts are sufficient for Favi-Scores, sample accuracy, sign tests, the mixture model and strengths without
-    covariates. They are sums over items and do not record which comparisons share an item.
+    covariates. Counts are sums over items and do not record which comparisons share an item.
 
     Attributes
     ----------
     paired : int array of shape (pairs, metrics, 3, 3)
-        Items rated by both, by outcome of the human ratings and of the metric: win, tie, loss of `system_a`.
+        Numbers of items with human and metric ratings, by human outcome and metric outcome: win, tie, loss of
+        `system_a`.
     metric_only, human_only : int arrays of shape (pairs, metrics, 3)
-        Items rated by one of them only.
+        Numbers of items rated only by the metric, or only by annotators.
     system_a, system_b, metrics : tuple of str
         Labels.
     by_order : data frame or None
         If presentation orders are known: wins, ties and losses of system_a per rater ('human': combined annotators),
         pair and order (1: system_a was shown first, -1: system_b, 0: unknown or both).
     items : mapping of str to int
-        Number of items of a rater's comparisons; unknown for a missing rater.
+        Number of items in the comparisons of each rater; unknown if the rater is missing here.
     origin, notes
         How a table was counted, and notes on excluded rows.
     """
@@ -150,8 +151,10 @@ class OutcomeCounts:
 
     @classmethod
     def of_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
-        """From tables (pairs, metrics, 4, 4) [human, metric], the last index for absent; all pairs of the sorted
-        systems."""
+        """Counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
+
+        The last two axes are the human and the metric outcome, where the last index means absent.
+        """
         first, second = pairs_of(systems)
         return cls(
             paired=tables[:, :, :3, :3].copy(),
@@ -165,7 +168,7 @@ class OutcomeCounts:
 
     @classmethod
     def of(cls, comparisons: Comparisons) -> OutcomeCounts:
-        """Outcome counts of the first rater (annotators) against every other one."""
+        """Outcome counts of the first rater (annotators) with every other rater."""
         n_pairs = len(comparisons.pairs)
         tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
         for m in range(1, len(comparisons.raters)):
@@ -190,8 +193,8 @@ class OutcomeCounts:
         """Raise `OptionError` unless there are counts of annotators and of a metric."""
         if not (self.metrics and self.human.any()):
             raise OptionError(
-                "these counts hold no comparison rated by both annotators and a metric, but this question "
-                "compares the two; count human and metric ratings together"
+                "these counts have no comparison that annotators and a metric rated, but this question "
+                "compares annotators and metrics; count human and metric ratings together"
             )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Outputs: the texts of systems, and the inputs that they were given."""
+"""Outputs: the texts of systems, and the inputs of the systems."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Outputs:
         return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
-        """The outputs with paths of images relative to the folder resolved; other images are unchanged."""
+        """The outputs, where paths of images relative to the folder are resolved and addresses are unchanged."""
         named = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         here = {name: str(folder / name) for name in named if "\0" not in name and (folder / name).is_file()}
         if not here:
@@ -68,7 +68,8 @@ class Outputs:
         )
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
-        """The union of both: the first text of an output, and for an item the first non-empty value of each column."""
+        """The union with further outputs: the first text of an output, and the first non-empty value of an item per
+        column."""
         texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         texts, sources, notes = first_of_each(texts, sources, where="two inputs")
         seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
@@ -78,7 +79,7 @@ class Outputs:
 def first_of_each(
     texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
-    """The first text of each output, the first non-empty value of each column of an item, and notes on other ones."""
+    """The first text of each output, the first non-empty value of an item per column, and notes on further values."""
     names = [name for name in sources.columns if name != "item"]
     lists = [name for name in names if sources[name].dtype == pl.List(pl.String)]
     filled = sources.with_columns(

@@ -21,8 +21,8 @@ from custodes.stats.ratios import ratio
 class Panel:
     """Scores of raters on items x systems, higher is better.
 
-    `values` (raters, items, systems) and `system_scores` (raters, systems; given in the file, not computed here) are
-    NaN if not rated. Repeats are averaged.
+    `values` (raters, items, systems) and `system_scores` (raters, systems) are system-level scores from the file. Both
+    are NaN if not rated. Repeats are averaged.
     """
 
     values: Floats

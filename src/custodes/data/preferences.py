@@ -1,4 +1,4 @@
-"""Preferences: the long table of pairwise verdicts, as read from a file."""
+"""Preferences: the long table of pairwise verdicts from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 CHANCES = ("p_a", "p_tie", "p_b")
 SECONDS = "seconds"
 VALUES = ("preference", *CHANCES, SECONDS)
-"""Columns of the content of a verdict; the others identify it."""
+"""Columns with the content of a verdict; all further columns identify the verdict."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys((*CHANCES, SECONDS), pl.Float64)}
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
@@ -41,7 +41,7 @@ OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
 """The note on verdicts that the file marks as invalid."""
 NOT_ASKED = "not asked"
-"""Value of `repeat` for a tie that was not queried, as both outputs are identical."""
+"""Value of `repeat` for a tie that was set without a query because both outputs are identical."""
 HALF = "half-judged"
 """The note on comparisons that were queried in both orders but have a verdict in only one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
@@ -55,10 +55,10 @@ class Preferences:
 
     `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two
     identical outputs, see `asked`), order ('ab', 'ba': the order in which the outputs were shown; '' unknown),
-    preference (1: system_a better, 0 tie, -1: system_b better), the rater's probabilities p_a, p_tie, p_b of these and
-    the seconds that it took (null: unknown). `missing` has the columns up to order, and `why` (the reason given by the
-    file, else 'empty' or 'unreadable'): queries without an answer. Questions treat these as not rated; `consistency`
-    counts them.
+    preference (1: system_a better, 0 tie, -1: system_b better), the rater's probabilities p_a, p_tie, p_b of these
+    preferences, and the duration in seconds (null: unknown). `missing` has the queries without an answer: the columns
+    up to order, and `why` (the reason in the file, else 'empty' or 'unreadable'). Questions treat such queries as not
+    rated; `consistency` counts them.
     """
 
     frame: pl.DataFrame
@@ -82,9 +82,9 @@ class Preferences:
         """Check a table `item, system_a, system_b, rater, preference` (optionally `aspect`, `repeat`, `order`,
         `invalid`, `p_a`, `p_tie`, `p_b`, `seconds`).
 
-        Rows are reversed where necessary so that system_a < system_b. An empty preference is a missing verdict: kept in
-        `missing` with the reason in `invalid`, and counted; `unreadable` marks rows whose verdict could not be read.
-        `unused` are columns of the file that may distinguish duplicate rows.
+        Rows are reversed where necessary so that system_a < system_b. An empty preference is a missing verdict, which
+        is counted and stored in `missing` with the reason in `invalid`. `unreadable` marks rows whose verdict could not
+        be read. `unused` are columns of the file that may distinguish duplicate rows.
 
         >>> verdicts = pl.DataFrame(
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
@@ -126,9 +126,9 @@ class Preferences:
         ways = " ".join(option(role, name) for role, name in columns.items() if name)
         beside = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
-            f"{f'try {ways}; ' if ways else ''}if pairs were judged in both presentation orders, give "
+            f"{f'try {ways}; ' if ways else ''}if pairs were rated in both presentation orders, give "
             f"'order' (ab, ba{'' if columns['order'] else '; or --column order=NAME'}) or name the "
-            f"systems in the order shown; if judged repeatedly, number the runs in 'repeat'{beside}"
+            f"systems in the displayed order; if pairs were rated repeatedly, number the runs in 'repeat'{beside}"
         )
         check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
@@ -154,7 +154,7 @@ class Preferences:
         return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
-        """First and second opinions:
+        """First and second opinions.
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
         """
@@ -164,7 +164,7 @@ class Preferences:
 
     @property
     def asked(self) -> Preferences:
-        """The queried verdicts, without the ties that were set because outputs are identical."""
+        """The verdicts from queries, without ties that were set because outputs are identical."""
         return self.where(pl.col("repeat") != NOT_ASKED)
 
     def half(self) -> pl.DataFrame:
@@ -196,14 +196,14 @@ class Preferences:
         merged = self._merged(orders)
         half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
-        left_out = f"{torn} comparisons excluded: the rater's verdicts on them contradict each other (order or repeat)"
+        left_out = f"{torn} comparisons excluded: the verdicts of a rater differ by order or repeat"
         mean = (
-            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged into their mean's sign"
+            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged as the sign of the mean"
         )
         halved = (
-            f"{half.height} comparisons excluded: judged in both orders, but with a verdict in only one "
+            f"{half.height} comparisons excluded: queried in both orders, but with a verdict in only one order "
             f"({counted(half['rater'])}), so the rater's position preference does not cancel; "
-            "orders='first' keeps them"
+            "orders='first' keeps such comparisons"
         )
         settled = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
@@ -230,7 +230,7 @@ def option(role: str, name: str) -> str:
 
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
-    """p_a, p_tie and p_b, all or none of them in a row; an empty p_tie counts as 0."""
+    """The columns p_a, p_tie and p_b, of which a row has all or none; an empty p_tie counts as 0."""
     probabilities = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
@@ -240,7 +240,9 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     ends = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
         present & ~ends,
-        lambda rows, _: f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three, or none",
+        lambda rows, _: (
+            f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three probabilities, or none"
+        ),
     )
     probabilities = probabilities.with_columns(p_tie=pl.when(present).then(pl.col("p_tie").fill_null(0.0)))
     total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
@@ -270,7 +272,7 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
         values.is_not_null() & (verdicts["invalid"] != ""),
         lambda rows, first: (
             f"{where}: row {rows} has a preference and a reason why it is invalid "
-            f"({verdicts['invalid'][first]!r}); remove one of them"
+            f"({verdicts['invalid'][first]!r}); remove the preference or the reason"
         ),
     )
     refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")

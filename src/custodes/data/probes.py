@@ -1,4 +1,4 @@
-"""Probes: outcomes of the same output in two forms, as the judge decided them."""
+"""Probes: a judge's outcomes of the same output in two forms."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """Check a table of probes as `judge` writes it.
 
     Columns: item, system (whose output is changed), against (the other system; '' for a pointwise judge), rater,
-    aspect, probe, order, and the outcomes `plain` and `changed` of the output without and with the property (0 to 1;
-    null: no answer).
+    aspect, probe, order, and the outcomes `plain` (of the output without the property) and `changed` (of the output
+    with the property), from 0 to 1 (null: no answer).
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]

@@ -1,4 +1,4 @@
-"""Raters: human or metric, with scale and direction; inferred if no file declares them."""
+"""Raters: human or metric, with scale and direction, which are inferred if no file declares them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPECTED = "@expected"
 UNDECLARED = "undeclared-direction"
 """The note on metrics with names of metrics for which lower is better, if no table declares it."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
-"""Metrics of `custodes score` for which lower is better; scores with these names are probably theirs."""
+"""Metrics of `custodes score` for which lower is better; raters with these names are probably these metrics."""
 KINDS = ("human", "metric")
 
 
@@ -57,9 +57,10 @@ class Raters:
 
     Columns: kind ('human', 'metric', '' while unknown), higher_is_better, low, high (null: not declared), person
     (false: an annotator slot, possibly shared by several persons), date, cost, cost_unit (unit of the cost; null:
-    unknown), own_system (a comma list of globs: the rater's own systems, such as those of its maker; null: none),
-    signature (everything that may change the scores of a metric or judge: library, version, parameters), truncated (the
-    proportion of outputs of which only a part was read). `directed`: raters whose direction was declared in a table.
+    unknown), own_system (a comma list of globs of the rater's own systems, such as systems of the same maker; null:
+    none), signature (everything that may change the scores of a metric or judge: library, version, parameters),
+    truncated (the proportion of outputs of which the rater read only a part). `directed`: raters whose direction was
+    declared in a table.
     """
 
     frame: pl.DataFrame
@@ -113,9 +114,10 @@ class Raters:
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
 
     def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
-        """The union of both tables, with the values declared in either; lower is better if either declares it.
+        """The union with another table, with the values that either table declares.
 
-        Different signatures under one name are noted: there may be two raters.
+        Lower is better if either table declares this. A note lists names with different signatures, which may be names
+        of two raters.
         """
         both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         ends = pl.col("low").is_not_null() | pl.col("high").is_not_null()
@@ -134,7 +136,8 @@ class Raters:
         examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
         message = (
             "raters with the same name and different signatures in two inputs: "
-            f"{listed(examples, limit=2)}. They are treated as one rater; rename one if they differ"
+            f"{listed(examples, limit=2)}. Equal names are treated as one rater; if the raters differ, rename one of "
+            f"them"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
@@ -142,8 +145,8 @@ class Raters:
         """Fill in values of a side table; its column `rater` may hold globs (a literal name takes precedence).
 
         Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM or
-        YYYY-MM-DD), cost, cost_unit (of this cost), own_system (a comma list of systems or globs), signature, truncated
-        (0 to 1).
+        YYYY-MM-DD), cost, cost_unit (unit of the cost), own_system (a comma list of systems or globs), signature,
+        truncated (0 to 1).
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
@@ -153,7 +156,7 @@ class Raters:
         idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
         if side and len(idle) == len(side):
             raise InputError(
-                f"{where}: none of its raters is in the data ({listed(idle)}); raters: "
+                f"{where}: no rater of this table is in the data ({listed(idle)}); raters: "
                 f"{listed(names)}{suggestion(idle[0], names)}"
             )
         idle_notes = [
@@ -172,7 +175,7 @@ class Raters:
                 kind = values_of["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
-            # A new cost without a unit does not inherit the unit of the cost that it replaces.
+            # A new cost without a unit does not inherit the unit of the replaced cost.
             rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
             directed |= {name} if "higher_is_better" in values_of else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
@@ -233,7 +236,8 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
-    """Rater to kind from the columns `rater` and (optional) `kind` of a data file; both kinds for one rater raise."""
+    """Rater to kind, from the columns `rater` and (optional) `kind` of a data file; raises if a rater has both
+    kinds."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
     declared = kinds.filter(pl.col("kind") != "")

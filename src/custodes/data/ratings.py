@@ -40,8 +40,8 @@ class Ratings:
         """Check a long table `item, system, rater, score` (optionally `aspect`, `repeat`, `invalid`), with notes on
         excluded rows.
 
-        Rows without a score are missing ratings: excluded and counted, by the reasons in `invalid`; `unit` is the name
-        of a row in the file (such as "cells" of a wide table), for notes. Text, infinities, empty labels and duplicate
+        Rows without a score are missing ratings: excluded and counted by the reasons in `invalid`. In notes, `unit` is
+        the name of a row of the file (such as "cells" of a wide table). Text, infinities, empty labels and duplicate
         keys raise `InputError` with the row.
 
         >>> ratings, notes = Ratings.make(
@@ -73,7 +73,8 @@ class Ratings:
         refuse(
             ratings["score"].is_not_null() & (why != ""),
             lambda rows, first: (
-                f"{where}: row {rows} has a score and a reason why it is invalid ({why[first]!r}); remove one of them"
+                f"{where}: row {rows} has a score and a reason why it is invalid ({why[first]!r}); remove the score or "
+                f"the reason"
             ),
         )
         reasons = why.filter(why != "")
@@ -86,7 +87,7 @@ class Ratings:
         return cls(frame=ratings.drop_nulls("score")), notes
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
-        """First and second opinions:
+        """First and second opinions.
 
         The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
         """
@@ -101,6 +102,6 @@ def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
         if score:
             beyond = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {beyond} (the largest is {score:g}); rescale them, or "
-                "take their logarithm"
+                f"{where}: scores of {rater!r} are {beyond} (the largest is {score:g}); rescale the scores, or "
+                "take logarithms"
             )

@@ -55,7 +55,7 @@ NEAREST = 3
 """Maximum number of readers named in the message if none fits."""
 
 LABEL = "label"
-"""Name of a column of labels that says nothing about its rater."""
+"""Name of a column of labels that says nothing about the rater."""
 
 SIDED = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
@@ -129,7 +129,8 @@ def read(
         raise OptionError(f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}")
     if items is not None and set(FACTS) & set(setting.columns.roles):
         raise OptionError(
-            f"items: columns give {listed(set(FACTS) & set(setting.columns.roles))} already; remove one of the two"
+            f"items: columns and the items table both give {listed(set(FACTS) & set(setting.columns.roles))}; remove "
+            f"one source"
         )
     if sum(is_standard_input(source) for source in (*sources, raters, items)) > 1:
         raise OptionError("standard input can be read only once; give the other inputs as files")
@@ -159,9 +160,10 @@ def read(
 
 
 def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies; a table with the one column of labels `label` is human if all others have metrics of other names.
+    """The studies, with the labels of a table as human labels if `label` is the only column of labels in the table.
 
-    Other names that say no rater, such as `passed`, may be those of a program.
+    This holds only if all further studies have only metrics, which are not called `label`. Names such as `passed` name
+    no rater either, but such labels may be from a program.
     """
     named_label = [study for study in studies if study.labels and study.metrics == (LABEL,)]
     if len(named_label) != 1 or len(studies) < 2 or any(study.humans for study in studies):
@@ -169,7 +171,7 @@ def _with_human_labels(studies: list[Study]) -> list[Study]:
     (study,) = named_label
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
-    message = f"{study.name}: column {LABEL} is read as human labels, since the other inputs have metrics only"
+    message = f"{study.name}: column {LABEL} is read as human labels, since all further inputs have only metrics"
     notes = (*study.notes, *noted(("human-labels", True, message)))
     human = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
     return [human if other is study else other for other in studies]
@@ -198,13 +200,13 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
-    """The sources without raters tables next to other sources, as `*.csv` in a shell includes them."""
+    """The sources without raters tables of other sources, since `*.csv` in a shell also lists raters tables."""
     files = without_sidecars([place[0] for place in map(_place, sources) if place])
     return [source for source in sources if (place := _place(source)) is None or place[0] in files]
 
 
 def _place(source: Any) -> tuple[Path, str | None] | None:
-    """The file named by a source, and the part of it; None without a file."""
+    """The file and the part that a source names; None if the source is not a file."""
     if not isinstance(source, str | Path):
         return None
     path, part = path_and_part(source)
@@ -224,7 +226,8 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             continue
         if len(sidecars) > 1:
             raise InputError(
-                f"{file.name}: several raters tables in its folder ({listed(path.name for path in sidecars)}); keep one"
+                f"{file.name}: several raters tables in the same folder ({listed(path.name for path in sidecars)}); "
+                f"keep one"
             )
         for path in sidecars:
             try:
@@ -232,9 +235,9 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 study = study.describe(raters=side.frame, raters_name=side.name)
             except InputError as error:
                 raise InputError(
-                    f"{error}; this file is read because it stands next to {file.name}: correct it, or rename it"
+                    f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
-            message = f"{file.name}: kinds and directions of its raters are read from {side.name} in the same folder"
+            message = f"{file.name}: kinds and directions of the raters are read from {side.name} in the same folder"
             patterns = list(side.frame["rater"].cast(pl.String).drop_nulls())
             silent = [
                 name
@@ -242,15 +245,15 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
             ]
             lacks = (
-                f"{side.name}, read with {file.name}, does not name {listed(silent)}; it may belong to "
-                "another file. For these metrics higher counts as better, unless --raters declares "
+                f"{side.name}, read with {file.name}, does not name {listed(silent)}, so {side.name} may belong to "
+                "another file. For these metrics higher is taken as better, unless --raters declares "
                 "otherwise"
             )
             notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
             study = replace(study, notes=(*study.notes, *side.notes, *notes))
         plain = file.with_name("raters.csv")
         unread = raters is None and not sidecars and file.stem in RATED and plain.is_file()
-        message = f"{plain.name} in the folder of {file.name} is not read automatically; give it as --raters"
+        message = f"{plain.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
         study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
     return study
 
@@ -329,7 +332,9 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     if mapped.texts is not None:
         texts: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
         if mapped.frame is None and reader not in (None, "outputs"):
-            raise OptionError(f"reader={reader!r} accepts no columns of texts; omit the reader, or map no texts")
+            raise OptionError(
+                f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
+            )
         if mapped.frame is None:
             study = _completed(texts, table, columns, mapped.notes)
             return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
@@ -337,7 +342,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
-            f"reader={reader!r} does not support patterns of columns; leave them out, or map single columns"
+            f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
         )
     chosen = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
     unfit = not chosen.fits(table.frame.columns)
@@ -367,7 +372,8 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {chosen.name} gives {listed(mapped.items.columns[1:])} of items itself"
+            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do not "
+            f"map them"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
@@ -404,7 +410,7 @@ def _path_reader(path: Path) -> PathReader | None:
     keys = top_keys(path) if fitting is None else ()
     if keys and not holds_records(path):
         raise InputError(
-            f"{path.name}: an object with keys {listed(sorted(keys))}, and not a known log "
+            f"{path.name}: the JSON object with keys {listed(sorted(keys))} is not a known log "
             f"({listed(PATH_READERS)}); a table is a list of objects, "
             "or JSON Lines in a .jsonl file"
         )

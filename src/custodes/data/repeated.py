@@ -16,20 +16,18 @@ if TYPE_CHECKING:
 LEAST_CELLS = 6
 """Minimum number of scores or preferences of an item; with fewer, two items may agree by chance."""
 FEWEST_CELLS = 3
-"""Minimum number of scores or preferences of an item, on average; with fewer, equal items are no evidence of copies."""
+"""Minimum mean number of scores or preferences per item; with fewer, equal items are no evidence of copies."""
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
 """Maximum proportion of different cells of two items that count as near."""
 LEAST_KINDS = 20
-"""Minimum number of different items;
-
-with fewer, equal ones are no evidence of copies. With fine-grained scores, half as many suffice.
-"""
+"""Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
+as many items suffice."""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
-"""Groups of equal items for which near items are counted."""
+"""Number of groups of equal items for which near items are counted."""
 
 
 def fingerprint(*columns: str) -> pl.Expr:
@@ -40,9 +38,9 @@ def fingerprint(*columns: str) -> pl.Expr:
 def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
-    Equal scores count only if a coincidence is unlikely: more items must be equal to others than nearly equal
-    (different in at most half of their cells), or all items must occur equally often. Items of one declared cluster are
-    not a group, since they are resampled together.
+    Equal scores count only if a coincidence is unlikely: more items must be equal to another item than nearly equal to
+    one (with at most half of the cells different), or all items must occur equally often. Items of one declared cluster
+    are not a group, since a cluster is resampled as a whole.
     """
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)
@@ -51,7 +49,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
     items = [_items(cells) for cells in sides]
     sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
-    # An item that differs from all others in one part differs from them as a whole.
+    # An item with a unique value in one part is a unique item.
     if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
         sets += _everywhere(pl.concat(sides))
     groups += [copies for copies in sets if not with_text.issuperset(copies)]
@@ -83,8 +81,8 @@ def repeated_message(groups: list[tuple[str, ...]]) -> str:
     copies = sum(len(group) - 1 for group in groups)
     return (
         f"{copies} items repeat another item under a different name, with equal texts or scores "
-        f"({examples}). Each such group is resampled as one cluster, but estimates count it "
-        "several times: keep one item of each group"
+        f"({examples}). Each group of equal items is resampled as one cluster, but estimates count "
+        "each item of the group: keep one item of each group"
     )
 
 
@@ -137,7 +135,7 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells, unless at least as many items are nearly equal;
+    """Groups of items with equal cells; no groups if at least as many items are nearly equal.
 
     `whole`: the rows of `_items`.
     """
@@ -150,13 +148,13 @@ def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
-    """Whether there are too few items, or too coarse scores, for equal ones to be evidence of copies."""
+    """Whether there are too few items, or too coarse scores, for equal items to be evidence of copies."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
     return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
-    """Number of items that are nearly, but not exactly, equal to one of these."""
+    """Number of items that are nearly, but not exactly, equal to an item of the groups."""
     sizes = whole.select("item", "n")
     matches = (
         cells.filter(pl.col("item").is_in(items))

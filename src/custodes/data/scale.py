@@ -11,8 +11,9 @@ FEW_RATINGS = 20
 """Minimum number of ratings per annotator for which the observed range is informative about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Minimum overlap of two ranges, relative to their union, for one scale (a 1-5 rater who never went below 4 has .25
-with one who used it all; MQM penalties and 0-100 direct assessments have 0)."""
+"""Minimum overlap of two ranges, relative to the union of the ranges, for one scale. A rater who used 4 to 5 of a scale
+from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties and 0-100 direct assessments have
+an overlap of 0."""
 
 BEYOND = 0.05
 """Proportion of scores outside declared bounds that gives a warning."""
@@ -40,9 +41,9 @@ class Scale:
         return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
 
     def comparable(self, other: Scale) -> bool:
-        """Whether scores on the two scales can be averaged:
+        """Whether scores on the two scales can be averaged.
 
-        the declared bounds are equal, or the ranges overlap enough.
+        The declared bounds must be equal, or the observed ranges must overlap enough.
         """
         if self.declared and other.declared:
             return self.low == other.low and self.high == other.high
@@ -78,8 +79,11 @@ class MissingCode:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
-        """The lowest or highest value, if it may be a code: the only negative integer below a scale that starts at 0 or
-        above, or a number of nines only (99, -999) that is further away than the width of the scale."""
+        """The lowest or highest value, if this value may be a code for missing.
+
+        A code is the only negative integer below a scale that starts at 0 or above, or a number of nines (99, -999)
+        whose distance to the scale is larger than the width of the scale.
+        """
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
         for at, rest in ((0, values[1:]), (-1, values[:-1])):
             if len(rest) < 2 or counts.sum() < FEW_RATINGS:

@@ -1,4 +1,4 @@
-"""Files as tables of an engine, which need not fit in memory: Polars scans them, DuckDB spills to disk."""
+"""Files as tables of an engine, which may be larger than the memory: Polars scans files, DuckDB spills to disk."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     for other in files[1:]:
         if odd := columns ^ set(scan(other).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {other.name} differ in columns {listed(sorted(odd))}; count them separately"
+                f"{files[0].name} and {other.name} differ in columns {listed(sorted(odd))}; count these files "
+                f"separately"
             )
 
 

@@ -1,4 +1,4 @@
-"""Simulated studies with known true values, for checking results; the demo."""
+"""Simulated studies with true values for checking results, and the demo."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LIKERT = 5
 class SimulatedMetric:
     """How a metric rates an output: `signal` times its true quality, plus `favours`, plus normal noise of sd `noise`.
 
-    `favours` maps systems to their bonus, in units of quality. `copies` names an earlier metric whose latent score is
-    used instead of a new one. `levels` makes scores the integers 1 to levels (a judge; 0: continuous, in (0, 1)).
-    With `by_aspect` each aspect is rated, without it their mean. With `higher_is_better` false it is a distance, in
-    (0, inf). `missing` is the proportion of items without scores.
+    `favours` maps systems to a bonus, in units of quality. `copies` names an earlier metric whose latent score is used
+    instead of a new latent score. `levels` makes scores the integers 1 to levels, as of a judge (0: continuous scores
+    in (0, 1)). With `by_aspect` the metric rates each aspect, otherwise the mean of all aspects. If `higher_is_better`
+    is false, the metric is a distance in (0, inf). `missing` is the proportion of items without scores.
     """
 
     name: str
@@ -60,8 +60,8 @@ class SimulatedMetric:
 class Truth:
     """The true values of a simulation.
 
-    `quality` (systems, aspects), `latent` (items, systems, aspects): true quality of systems and of each output; higher
-    is better. `favours` (metrics, systems): bonus by each metric.
+    `quality` (systems, aspects) is the true quality of systems, and `latent` (items, systems, aspects) is the true
+    quality of outputs; higher is better. `favours` (metrics, systems) is the bonus that each metric gives.
     """
 
     systems: tuple[str, ...]
@@ -76,7 +76,7 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A study, its true values, and the `recipe` (arguments of `simulate`) to draw it again."""
+    """A study with true values, and the `recipe` (arguments of `simulate`) for drawing further studies."""
 
     study: Study
     truth: Truth
@@ -123,7 +123,7 @@ def simulate(
     documents, groups : optional
         Clusters of items (default: none), and groups of documents.
     difficulty, spread : float
-        Standard deviations of the effects that systems share on an item, and of those they do not.
+        Standard deviations of the effect of an item on all systems, and of the effect of an item on a single system.
     missing : float
         Proportion of missing human ratings.
     rng : int or Generator
@@ -207,7 +207,8 @@ def simulate(
 
 
 def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
-    """Ratings of true qualities by an annotator, 1 to 5; `sd` of the outputs of one system.
+    """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of the outputs of one
+    system.
 
     >>> marks(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
@@ -219,7 +220,7 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
 def demo_simulation() -> Simulation:
     """The embedded demo with its true values: 80 texts of 16 documents, six systems, three annotators, seven metrics.
 
-    By design, `learned` is good; `selfeval` favours Dogwood, which it rates as high as the best; `overlap` and
+    By design, `learned` is good; `selfeval` favours Dogwood and rates Dogwood as high as the best system; `overlap` and
     `overlap-stem` are near duplicates; `noise` is random; `judge` rates each aspect from 1 to 5 and ties often;
     `distance` is lower for better texts and lacks a tenth of them; Birch and Cedar are equally coherent.
     """
@@ -278,7 +279,7 @@ def _check(
     if not isinstance(metrics, Sequence) or not all(isinstance(simulated, SimulatedMetric) for simulated in metrics):
         raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
     if not (annotators or metrics):
-        raise OptionError("simulate: there is no rater; give annotators or metrics")
+        raise OptionError("simulate: there are no raters; give annotators or metrics")
     for system, values in quality.items():
         _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):
@@ -300,7 +301,9 @@ def _check(
         if metric.copies and metric.copies not in by_name:
             raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric")
         if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
-            raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or both none")
+            raise OptionError(
+                f"simulate: {metric.name!r} and {metric.copies!r} must both have by_aspect true, or both false"
+            )
         by_name[metric.name] = metric
     check_storable("simulate", [*systems, *aspects, *groups, *annotators, *by_name])
     if len({*annotators, *by_name}) < len(annotators) + len(metrics):
@@ -308,7 +311,7 @@ def _check(
 
 
 def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
-    """Check the memory: each output has a number per aspect, both as an array and as a row."""
+    """Check the memory: each output takes a number per aspect in an array, and a row per aspect in a table."""
     _check_range("items", items, 1)
     for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
         if not n:
@@ -352,7 +355,7 @@ def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.rand
 
 
 def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:
-    """True quality that the metric rates: every aspect, or their mean."""
+    """True quality that the metric rates: every aspect, or the mean of the aspects."""
     return latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
 
 
@@ -365,9 +368,9 @@ def _rounded(view: Floats, levels: int) -> Floats:
 
 
 def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
-    """The latent value as a score;
+    """The latent value as a score.
 
-    without levels the mapping is strictly monotone, so that true preferences are preserved.
+    Without levels the mapping is strictly monotone, so that true preferences are preserved.
     """
     if metric.levels:
         return _rounded(view if metric.higher_is_better else -view, metric.levels)

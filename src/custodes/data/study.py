@@ -36,9 +36,9 @@ NO_METRIC = (
     "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
 )
 POOLED = "pooled-aspects"
-"""The note on annotators named by aspects."""
+"""The note on annotators that have names of aspects."""
 TASTES = "annotators-differ"
-"""The note on annotators of different items with different preferences."""
+"""The note on annotators who rated different items and have different preferences."""
 REPEATED = "repeated-items"
 """The note on items that occur several times."""
 OF_ALL_GROUPS = "whole-systems-of-all-groups"
@@ -49,15 +49,15 @@ OF_ALL_GROUPS = "whole-systems-of-all-groups"
 class Study:
     """Ratings, raters, items and texts of one study, with notes on excluded rows.
 
-    Every row names its rater; `raters` has their kinds. `name` and `digest` identify the input. `selection` holds the
-    default selection of questions (see `select`). `sides`: the systems are sides of a pair (chosen and rejected, first
-    and second output), so none is better than another. `second` and `second_ratings`: second opinions on questions that
-    others answered first; they measure annotators, and no question on systems uses them. `probes`: outcomes of outputs
-    in two forms (see `data.probes`), which only `consistency` uses. `looks`: interim analyses, if
-    answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of codes, by aspect.
-    `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no
-    system, and its only one is named after the file. `cache`: results shared by several questions, for a study
-    `with_cache`; a study derived from this one has an empty cache.
+    Every row names a rater, and `raters` has the kind of each rater. `name` and `digest` identify the input.
+    `selection` is the default selection of questions (see `select`). `sides`: whether the systems are sides of a pair
+    (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`:
+    second opinions on questions with an earlier answer; these only measure annotators, and no question on systems uses
+    them. `probes`: outcomes of outputs in two forms (see `data.probes`), which only `consistency` uses. `looks`:
+    interim analyses, if answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of
+    codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`:
+    whether the input names no system, so that the only system is named after the file. `cache`: results that several
+    questions share, for a study `with_cache`; a study derived from this study has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -126,14 +126,15 @@ class Study:
         return pl.concat([kept(frame, chosen) for frame in frames])
 
     def with_cache(self) -> Study:
-        """The study with a cache, for several questions: shared results are computed once, and kept in memory with the
+        """The study with a cache for several questions: shared results are computed once and stay in memory with the
         study."""
         study = replace(self)
         object.__setattr__(study, "cache", {})
         return study
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of `compute`, which depends on this study and `key` alone; from the cache if there is one."""
+        """The result of `compute`, which must depend on this study and `key` only; from the cache if there is a
+        cache."""
         if self.cache is None:
             return compute()
         if key not in self.cache:
@@ -178,9 +179,9 @@ class Study:
     ) -> Study:
         """The selected part of the study, in which every rater is either human or metric.
 
-        Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. Default
-        annotators: every rater of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
-        suggestion. So does a study without annotators or without metrics, unless `one_side` is true.
+        Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. The
+        default annotators are all raters of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
+        suggestion. A study without annotators or without metrics also raises it, unless `one_side` is true.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
@@ -204,7 +205,7 @@ class Study:
         if people and self._rows_of(people).is_empty():
             who = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
             if not one_side:
-                need_none = "leaderboard or consistency, which need no human ratings"
+                need_none = "leaderboard or consistency, which work without human ratings"
                 raise InputError(f"{self.name}: {who}; add them, or use {need_none}")
             people_notes += noted(("annotators-without-ratings", len(people), f"{who}: metrics only"))
             people = ()
@@ -283,7 +284,7 @@ class Study:
         return people, noted(("annotators-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
     def whose_people(self) -> str:
-        """Advice on declaring the annotators, if there are none."""
+        """Advice on declaring annotators, for a study without annotators."""
         kinds = self.raters.kind
         if kinds and set(kinds.values()) == {"metric"}:
             return (
@@ -313,7 +314,8 @@ class Study:
         return select_labels(words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or whose names are crossed with those of annotators."""
+        """A note on metrics of undeclared kind that look human, or that have the name of an annotator with another
+        aspect."""
         kinds = self.raters.kind
         unknown = [name for name in judges if not kinds[name]]
         beside = beside_people(unknown, people)
@@ -372,7 +374,7 @@ class Study:
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """Each rater's rows of this aspect, or its rows without an aspect if there are none."""
+    """The rows of each rater for this aspect, or the rows without an aspect if a rater has none for this aspect."""
     specific = pl.col("aspect") == aspect
     if rows.select(specific).to_series().all():
         return rows
@@ -394,15 +396,15 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     unknown = labels.filter(~labels.is_in(declared.implode()))
     if unknown.len() == labels.len():
         raise InputError(
-            f"{where}: none of its items is in the data ({listed(declared, limit=3)}; data: "
+            f"{where}: no item of this table is in the data ({listed(declared, limit=3)}; data: "
             f"{listed(labels, limit=3)}){suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
         )
-    message = f"{where}: lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"
+    message = f"{where}: the table lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"
     return noted(("items-not-described", unknown.len(), message))
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:
-    """Raise if a rater's own system is not a system of the study."""
+    """Raise if an own system of a rater is not a system of the study."""
     for rater, patterns in study.raters.own_systems.items():
         try:
             select_labels(patterns, study.systems, option="own_system", what="system")

@@ -22,12 +22,12 @@ SLIP = 0.8
 """Minimum similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
-"""3,5 and 1.234,5 and 1 234."""
+"""Numbers such as 3,5 and 1.234,5 and 1 234."""
 
 DOUBLED = "a column name occurs twice; rename one, or remove it"
 
 EXACT_INTEGERS = 2.0**53
-"""Smaller integer-valued floats are exact, so they may be integer labels."""
+"""Bound below which integer-valued floats are exact and may be integer labels."""
 
 
 def to_polars(table: Any, *, where: str) -> pl.DataFrame:
@@ -128,7 +128,7 @@ def _is_missing(value: Any) -> bool:
 def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> list[Note]:
-    """Raise if a required column is missing or an unknown one looks misspelled; a note names unused columns."""
+    """Raise if a required column is missing or an unknown column looks misspelled; the notes name unused columns."""
     allowed = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
     extra = [name for name in frame.columns if name not in allowed]
@@ -181,12 +181,10 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         ) from None
     labels = column.fill_null("").str.strip_chars()
     if not empty:
-        refuse(
-            labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; every row needs a label"
-        )
+        refuse(labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; fill in a label")
     refuse(  # NumPy arrays drop it, so that two labels could become equal
         labels.str.ends_with("\0"),
-        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove it",
+        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove the character",
     )
     return labels.alias(name)
 
@@ -223,12 +221,12 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
 
 
 def _way_out(text: str) -> str:
-    """Advice for a text that is not a number: it may be in another country's notation."""
+    """Advice for a text that is not a number but may be one in the notation of another country."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
             "write numbers with a decimal point and without thousands separators (decimal commas are "
-            "read where cells are separated by a semicolon or tab and no number of the column has "
-            "thousands)"
+            "read only if a semicolon or tab separates the cells and the column has no thousands "
+            "separators)"
         )
     return "leave the cell empty where nothing was rated"
 
@@ -256,7 +254,7 @@ def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty
 
 
 def counted_cells(column: pl.Series) -> tuple[int, int]:
-    """Number of non-empty cells, and how many of these are numbers."""
+    """Number of non-empty cells, and number of cells that are numbers."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
@@ -295,7 +293,7 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
 
 
 def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
-    """The rows that satisfy a condition; the same frame, not a copy, if all do."""
+    """The rows that satisfy a condition; the same frame, not a copy, if all rows satisfy the condition."""
     mask = frame.select(keep).to_series()
     return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
 

@@ -26,7 +26,7 @@ WAYS = {
 """Advice by engine when it fails."""
 
 SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""Packages whose errors belong to another engine."""
+"""Package to engine, for packages that raise the errors of an engine of a different name."""
 
 ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
@@ -115,8 +115,8 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     if not rows.implementation.is_polars():
         if batches not in (None, 1):
             raise OptionError(
-                f"{where}: batches={batches} works with Polars only, as this engine writes to disk by "
-                "itself; leave it out"
+                f"{where}: batches={batches} works only with Polars, as this engine writes to disk "
+                "itself; leave batches out"
             )
         return [rows]
     lazy: pl.LazyFrame = rows.to_native()
@@ -126,7 +126,7 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     if batches < 1:
         raise OptionError(f"{where}: batches={batches} must be at least 1")
     if batches > max(1, n):
-        raise OptionError(f"{where}: batches={batches} exceeds the {n} rows with a rating; give fewer")
+        raise OptionError(f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number")
     if batches == 1:
         return [rows]
     part = pl.col(column).hash() % batches
@@ -152,13 +152,13 @@ def names_of(
 def metrics_of(
     metrics: str | Sequence[str] | None, raters: Sequence[str], people: Sequence[str], *, where: str
 ) -> tuple[str, ...]:
-    """The metrics to count: those named, or all raters that are not annotators."""
+    """The metrics to count: the named metrics, or all raters that are not annotators."""
     if metrics is None:
         judges = tuple(name for name in raters if name not in people)
     else:
         judges = names_of("metrics", metrics, raters, where=where)
     if both := [name for name in judges if name in people]:
-        raise OptionError(f"{where}: {listed(both)} cannot be both human and metric; give each rater one kind")
+        raise OptionError(f"{where}: human and metrics both name {listed(both)}; give each rater one kind")
     if HUMAN in judges:
         raise InputError(
             f"{where}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; rename it in the"

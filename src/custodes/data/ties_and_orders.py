@@ -20,8 +20,8 @@ Aggregate = Literal["mean", "vote"]
 """Ways to combine annotators: the sign of the mean difference of scores, or a majority vote."""
 
 Orders = Literal["mean", "consistent", "first"]
-"""Ways to merge verdicts in both presentation orders (and repeats): the sign of their mean (a flip is a tie), only
-those without contradiction, or the first in the file."""
+"""Ways to merge verdicts in both presentation orders (and repeats): the sign of the mean (a contradiction is a tie),
+only verdicts without contradiction, or the first verdict in the file."""
 
 Table = nw.LazyFrame[Any]
 
@@ -29,7 +29,7 @@ OUTPUTS = ("item", "system_a", "system_b")
 """The columns that name two outputs of one item."""
 
 FLOAT_NOISE = 1e-9
-"""Relative difference of human ratings up to which they tie: means of several annotators have rounding errors."""
+"""Relative difference up to which human ratings tie, since means of several annotators have rounding errors."""
 
 BATCH_ROWS = 1_000_000
 """Maximum number of pairs of scores to join at a time in memory."""
@@ -73,7 +73,7 @@ def score_differences(scores: Table) -> Table:
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
-    """Preferences of each rater: from its scores, and from its verdicts on other pairs of outputs.
+    """Preferences of each rater, from scores, and from verdicts on pairs of outputs without scores.
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
 
 
 def vote_preference(balance: nw.Expr) -> nw.Expr:
-    """The side preferred by more annotators, else a tie: the sign of the sum of their signs."""
+    """The side preferred by more annotators, else a tie: the sign of the sum of all signs."""
     return tie_rule(balance, nw.lit(0))
 
 
 def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.Expr:
-    """The sign of the mean difference of n annotators, from the sum of their score differences."""
+    """The sign of the mean difference of n annotators, from the sum of the score differences."""
     return tie_rule(difference / n, threshold)
 
 
@@ -199,7 +199,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     return added.filter(n_all > 0).select(
         *keys,
         nw.when(~left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
-        # It is 1 or -1 with one order, 0 with both, and a half with one known and one unknown order.
+        # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
         nw.when(present == 2).then(shown_first / 2).otherwise(shown_first / 1).alias("order"),
         indicator(half).alias("half"),
         indicator(torn & ~half).alias("contradictory"),

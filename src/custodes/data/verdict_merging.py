@@ -24,9 +24,10 @@ Orders = Literal["mean", "consistent"]
 
 @dataclass(frozen=True, kw_only=True)
 class MergingPlan:
-    """Settings of the merging:
+    """Settings of the merging.
 
-    `said`, the table of verdicts as read; `people`, the annotators; and how verdicts are merged.
+    `said` is the table of verdicts as read, and `people` are the annotators. Further settings say how to merge
+    verdicts.
     """
 
     said: pl.DataFrame
@@ -92,9 +93,9 @@ class MergingPlan:
         return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
-        """Words with the same meaning in every row, with their sign for the first column;
+        """Words with the same meaning in every row, with the sign for the first column.
 
-        other words must be exact system names.
+        All further words must be exact names of systems.
         """
         turn = np.where(forward, 1, -1)
         table = (
@@ -137,7 +138,7 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
     left = "left out" if plan.orders == "consistent" else "merged as the sign of the mean"
     return plan.combined(merged), noted(
-        ("half-judged", half, f"{half} comparisons excluded: judged in both orders, with a verdict in only one"),
+        ("half-judged", half, f"{half} comparisons excluded: queried in both orders, with a verdict in only one order"),
         ("torn-verdicts", torn, f"{torn} comparisons in which a rater's verdicts differ by order or repeat: {left}"),
     )
 

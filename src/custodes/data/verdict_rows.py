@@ -23,7 +23,7 @@ SAID = ("winner", "preference")
 def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
     """The columns item, a, b, said, rater, kind, aspect, shown, repeat (text except the item), `empty` and `invalid`.
 
-    Also whether kinds are given, and whether the columns are in our own format.
+    Further results: whether the table has kinds, and whether the columns are in our own format.
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()

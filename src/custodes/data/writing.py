@@ -24,7 +24,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
 """File names of the long tables of a study."""
 RATED = TABLES[:2]
-"""Those of the tables that have a column of raters; they are read together with `raters` in the same folder."""
+"""Tables with a column of raters, which are read together with `raters` in the same folder."""
 
 FORMULA = r"^'*[=+\-@\t\r\n]"
 """Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection), possibly after apostrophes,
@@ -49,9 +49,9 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
-    """A row per output in the format of the reader `outputs`;
+    """A row per output in the format of the reader `outputs`.
 
-    columns that describe an item are filled in its first row.
+    Columns that describe an item have values in the first row of the item.
     """
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     first = pl.int_range(pl.len()).over("item") == 0
@@ -65,7 +65,7 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
 
 def _verdicts(preferences: Preferences) -> pl.DataFrame:
-    """Verdicts, and queries without an answer with the reason in `invalid`; with probabilities if there are any."""
+    """Verdicts, with probabilities if there are any, and unanswered queries with the reason in `invalid`."""
     if not preferences.frame.height:
         return preferences.frame
     unknown = [

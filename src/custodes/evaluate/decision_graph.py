@@ -39,8 +39,8 @@ def crossed(
 ) -> tuple[list[str], Floats]:
     """The sorted systems of all pairs, and a matrix of the values of pairs, (..., systems, systems).
 
-    `first` (..., pairs) are values for the first system of a pair, `second` for the other one; NaN without a
-    comparison.
+    `first` (..., pairs) are values for the first system of a pair, `second` for the second system; NaN
+    without a comparison.
 
     >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]

@@ -25,9 +25,9 @@ MOST_BLOCKS = 2000
 class Design:
     """Items and systems of a comparison, with clusters and weights.
 
-    `clusters` are the names of the clusters (an item without a cluster is its own); `units` (items,) is the cluster of
-    each item; `weights` (items,); `probability` (items,) is the probability that an item was annotated, NaN if unknown;
-    `group` and `dataset` of each item are '' if unknown.
+    `clusters` are the names of the clusters (an item without a cluster is a cluster of one item); `units` (items,)
+    is the cluster of each item; `weights` (items,); `probability` (items,) is the probability that an item was
+    annotated, NaN if unknown; `group` and `dataset` of each item are '' if unknown.
     """
 
     items: tuple[str, ...]

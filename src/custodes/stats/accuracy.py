@@ -86,8 +86,8 @@ def spa(
 
 
 def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
-    """Score of system a minus that of b, 0 where not shared or up to rounding: (..., items, systems) -> (..., pairs,
-    items)."""
+    """Score of system a minus score of system b, 0 for items without both systems and for rounding errors: (..., items,
+    systems) -> (..., pairs, items)."""
     scores = np.where(both, scores, 0.0)
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
     difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)

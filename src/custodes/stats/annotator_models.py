@@ -104,7 +104,7 @@ class AnnotatorLabels:
 
 
 def row_sums(values: Floats) -> Floats:
-    """Sums over the last axis that are bit-identical when it is reversed: (..., k) -> (..., 1).
+    """Sums over the last axis that are bit-identical when the axis is reversed: (..., k) -> (..., 1).
 
     >>> row_sums(np.array([0.1, 0.2, 0.3])) == row_sums(np.array([0.3, 0.2, 0.1]))
     array([ True])

@@ -30,7 +30,7 @@ class PeerAgreement(NamedTuple):
 
 
 def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
-    """Compare each annotator with the others on the same tasks: long arrays (n,) sorted by task.
+    """Compare each annotator with all further annotators of the same tasks: long arrays (n,) sorted by task.
 
     `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order matters. `trusted` (workers,)
     marks the annotators that are used as the others.

@@ -132,7 +132,7 @@ class Events:
         read_only(self)
 
     def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
-        """Largest accuracy and its smallest epsilon in every resample, each (B,).
+        """Largest accuracy and the smallest epsilon with this accuracy in every resample, each (B,).
 
         From weights (units, B), and `total` and `at_zero` in every resample, (B,) each.
         """
@@ -196,6 +196,6 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 
 
 def _merged(ordered: Floats, slack: float) -> Floats:
-    """Replace ascending values that lie within the slack of their neighbour by the largest value of their group."""
+    """Replace ascending values that differ from a neighbour by at most the slack by the largest value of the group."""
     last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
     return np.repeat(ordered[last], np.diff(np.append(-1, last)))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
@@ -41,7 +41,7 @@ class DesignEffect(NamedTuple):
     clusters: Floats
 
     def divisor(self, confidence: float) -> Floats:
-        """Divisor of counts (...): the design effect, increased for few clusters, with which it is uncertain.
+        """Divisor of counts (...): the design effect, increased for few clusters because it is then uncertain.
 
         The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
         distribution, so that an interval from effective counts is as wide as one from t. At least 1; 1 without ratings.
@@ -124,12 +124,13 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
     Source: Hampel 1974; the sum of squared influences is the variance by linearisation (Binder 1983).
     """
     at = counts + _SPREAD / counts.shape[-1]
-    moves = np.zeros(at.shape)
-    for k in range(at.shape[-1]):
-        step = np.zeros(at.shape)
-        step[..., k] = _STEP * at[..., k]
-        moves[..., k] = (statistic(at + step) - statistic(at - step)) / (2 * step[..., k])
-    return np.nan_to_num(moves)
+    sizes = np.moveaxis(_STEP * at, -1, 0)
+    moves = np.zeros(sizes.shape)
+    for some in chunks(len(sizes), at.size):
+        step = np.zeros((len(sizes[some]), *at.shape))
+        step[np.arange(len(step)), ..., np.arange(len(sizes))[some]] = sizes[some]
+        moves[some] = (statistic(at + step) - statistic(at - step)) / (2 * sizes[some])
+    return np.nan_to_num(np.moveaxis(moves, 0, -1))
 
 
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
@@ -242,7 +243,7 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
 
 
 def few_clusters(clusters: NDArray[Any]) -> Floats:
-    """Factor for a variance by C clusters (...), so that |z| does not exceed what sign flips of clusters can reach.
+    """Factor for a variance by C clusters (...), so that |z| does not exceed the largest |z| of sign flips of clusters.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]

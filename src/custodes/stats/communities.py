@@ -1,4 +1,4 @@
-"""Communities of raters: groups more similar within than between, with their modularity and stability.
+"""Communities of raters, which are more similar within than between groups, with modularity and stability.
 
 Common arrays: similarity (n, n), symmetric and not negative, with ignored diagonal, NaN or 0 = no edge; labels (n,) the
 community of each node.
@@ -127,7 +127,7 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 
 
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
-    """Move single nodes, in random order, to the community with the largest gain, until there is none: labels
+    """Move single nodes in random order to the community with the largest gain until no move has a gain: labels
     0..k-1."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community

@@ -273,7 +273,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
 
 
 def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """Number of outputs of a row with the same value as each output, itself included.
+    """For each output, the number of outputs of the row with the same value, including the output.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
-    """Outputs in the order of y, and their positions in the order of x, without ties: (rows, n) each.
+    """Outputs in the order of y, and positions of these outputs in the order of x, without ties: (rows, n) each.
 
     Ties in x follow the order of y. For ties in y, two orders are used, one with reversed ties.
     """

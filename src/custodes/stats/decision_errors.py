@@ -1,4 +1,4 @@
-"""Differences between the decisions, and outcome probabilities, of one rater and of the annotators."""
+"""Differences between one rater and the annotators in decisions and in outcome probabilities."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
 
 def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a table (n, 9) precedes its mirror image in lexicographic order; only one of the two is drawn."""
+    """Whether a table (n, 9) precedes its mirror image in lexicographic order; draws are made only for the first."""
     unequal = tables != tables[:, ::-1]
     first = unequal.argmax(axis=1)[:, np.newaxis]
     here, mirrored = np.take_along_axis(tables, first, axis=1), np.take_along_axis(tables, 8 - first, axis=1)

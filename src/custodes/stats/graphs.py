@@ -115,7 +115,7 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:
-    """Group letters of each node: two share a letter if and only if they do not differ significantly.
+    """Group letters of each node: two nodes share a letter if and only if they do not differ significantly.
 
     `different` (n, n), symmetric, marks pairs that differ significantly; `order` are the nodes from the best, which
     gets the first letters. After 26 letters come a1, b1, ... Every letter covers as many nodes as possible; the number
@@ -148,7 +148,8 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
 
 
 def _clique(near: Bools, open_: Bools, a: int, b: int) -> list[int]:
-    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then others."""
+    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then further
+    nodes."""
     inside = [a, b]
     fits, brings = near[a] & near[b], open_[a] | open_[b]
     for new in (True, False):

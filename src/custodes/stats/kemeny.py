@@ -14,7 +14,7 @@ _EXACT_LIMIT = 16  # systems in one majority cycle: 2**16 subsets times 16 syste
 
 
 class Kemeny(NamedTuple):
-    """Systems from best to worst, the number of votes against that order, and whether this number is proven to be
+    """Systems from best to worst, the number of votes against this order, and whether this number is proven to be
     minimal."""
 
     order: NDArray[np.intp]

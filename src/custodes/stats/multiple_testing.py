@@ -80,7 +80,7 @@ def step_down(
     limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
     record: Callable[[Ints, Floats], None] | None = None,
 ) -> Adjusted:
-    """Adjusted p-values by the maximum statistic over each hypothesis and all less extreme ones (step-down).
+    """Adjusted p-values by the maximum statistic over each hypothesis and all less extreme hypotheses (step-down).
 
     All hypotheses are tested with the draws of the first stage. Those with a p-value too close to `alpha` for the
     number of draws are tested again with the draws of the next stage.

@@ -24,7 +24,7 @@ _TINY = np.finfo(np.float64).tiny
 def pair_tests(
     estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
 ) -> Adjusted:
-    """Tests of equality of jointly normal estimates, for pairs of them.
+    """Tests of equality for pairs of jointly normal estimates.
 
     Step-down test by the largest |z|; t with `n_units` - 1 degrees of freedom is first transformed to z. A normal
     vector is a random direction times a length with a chi distribution: only the direction is drawn, the tail of the
@@ -159,7 +159,7 @@ class NormalMaximum:
         return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
 
     def quantile(self, alpha: float) -> float:
-        """Quantile of the largest |z|, exceeded with probability alpha; at most that of Bonferroni."""
+        """Quantile of the largest |z|, which |z| exceeds with probability alpha; at most the quantile of Bonferroni."""
         from scipy.special import ndtri
 
         return float(bisected(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))

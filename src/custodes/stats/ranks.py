@@ -65,7 +65,7 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
 
 def ordinal_ranks(values: NDArray[Any]) -> Floats:
-    """Ranks along the last axis; the earlier one of two ties gets the lower rank.
+    """Ranks along the last axis; of tied values, the earlier value gets the lower rank.
 
     Parameters
     ----------

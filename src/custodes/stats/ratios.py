@@ -1,4 +1,4 @@
-"""Ratios and means of defined values: NaN without any, and no warnings."""
+"""Ratios and means of defined values, without warnings; NaN if no value is defined."""
 
 from __future__ import annotations
 

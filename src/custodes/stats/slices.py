@@ -1,4 +1,4 @@
-"""Ratios in slices of the data, each compared with the ratio in all other slices by permutation tests."""
+"""Ratios in slices of the data; permutation tests compare each ratio with the ratio outside the slice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SliceTests(NamedTuple):
 
 
 def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confidence: float) -> SliceTests:
-    """Tests of ratios of sums in each slice against those in all other slices.
+    """Tests of the ratio of sums in each slice against the ratio in all data outside the slice.
 
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices make

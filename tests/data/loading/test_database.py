@@ -125,7 +125,7 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
         InputError,
         match=(
             r"^s\.db: s\.db-wal next to it holds changes that are not in the file yet; close the "
-            r"program that writes it, or read a copy: sqlite3 s\.db"
+            r"program that writes the file, or read a copy: sqlite3 s\.db"
         ),
     ):
         load_table(path)
@@ -140,8 +140,8 @@ def test_a_study_of_our_annotation_site_is_recognised(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            "^study: written by another version of custodes, as battles, ratings, raters, items, "
-            "outputs, sources, looks, answers is missing; update"
+            "^study: battles, ratings, raters, items, outputs, sources, looks, answers is missing, so another "
+            "version of custodes wrote this file; update"
         ),
     ):
         read(path)
@@ -187,7 +187,7 @@ def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, mo
         limited.setattr("custodes.data.loading.database.ROUNDS", 30)
         limited.setattr("custodes.data.loading.database.PATIENCE", 0.2)
         for part in ("endless", ENDLESS[what]):
-            with pytest.raises(InputError, match="may not terminate") as error:
+            with pytest.raises(InputError, match="may never end") as error:
                 load_table(f"{path}::{part}")
             assert "\n" not in str(error.value)
     assert load_table(f"{path}::ratings").frame.height == 2

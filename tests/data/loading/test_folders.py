@@ -86,14 +86,16 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     write(path / "state.json", _data_files=7)
     refused("mine: state.json lists no data files")
     write(path / "state.json", _indices_data_files=[{"filename": "x"}])
-    refused("mine: saved with a separate selection of rows; call flatten_indices() before save_to_disk")
+    refused(
+        "mine: the data set was saved with a separate list of selected rows; call flatten_indices() before save_to_disk"
+    )
     (path / "state.json").write_text("[]")
     refused("state.json: not a JSON object; save the data set again with save_to_disk")
     (path / "data-00000-of-00002.arrow").write_bytes(b"\xff\xff\xff\xff junk")
     refused("data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
     saved(path, [ONE, TWO.rename({"ann": "bob"})])
     refused("mine: data-00000-of-00002.arrow and data-00001-of-00002.arrow differ in columns ann, bob")
-    with pytest.raises(InputError, match="^mine: it has one split only; remove '::train'$"):
+    with pytest.raises(InputError, match="^mine: there is only one split; remove '::train'$"):
         read(f"{path}::train")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
     refused("mine: lists '..', which is not the name of a file in the folder")
@@ -129,7 +131,8 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     assert read(f"{path}::test").ratings.frame.height == 2
     sharded(path, ["train-00000-of-00004"])
     with pytest.raises(
-        InputError, match=r"^hub: shards of train belong to different sets \(of 3, 4\); keep one version$"
+        InputError,
+        match=r"^hub: shards of train are from sets of different sizes \(3, 4\); keep the shards of one set$",
     ):
         read(f"{path}::train")
 

@@ -42,7 +42,9 @@ def test_short_rows_are_counted(
         monkeypatch.setattr(module, "memory", lambda: 100_000)
     with pytest.raises(InputError) as error:
         load_table(path)
-    assert str(error.value).startswith(f"{path.name}: {told} 0.0 GB of memory; this machine has 0.0 GB. To read it, ")
+    assert str(error.value).startswith(
+        f"{path.name}: {told} 0.0 GB of memory; this machine has 0.0 GB. To read the data, "
+    )
     assert str(error.value).endswith(KEEP)
 
 
@@ -84,7 +86,7 @@ def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes
     with pytest.raises(InputError) as error:
         load_table(path)
     assert str(error.value).startswith("s.xlsx: xl/worksheets/sheet1.xml covers ")
-    assert str(error.value).endswith("delete cells far from the table, or save the table alone as CSV")
+    assert str(error.value).endswith("delete cells far from the table, or save only the table as CSV")
 
 
 def test_cells_without_places_are_read(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_labels_are_counted_as_they_are_written_out(
 @pytest.mark.parametrize("read", [Schema.load, State.read, lambda path: channel_table(str(path))])
 def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object) -> None:
     with pytest.raises(
-        InputError, match="^/dev/zero: a pipe or device; give its content on standard input: - < /dev/zero"
+        InputError, match="^/dev/zero: this is a pipe or device; give the content on standard input: - < /dev/zero"
     ):
         read("/dev/zero")  # type: ignore[operator]
     monkeypatch.setattr(source, "SMALL", 10)

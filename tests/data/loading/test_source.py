@@ -44,7 +44,7 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="standard input: the file is empty"):
         read("-")
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="standard input: it is closed; give the path of a file"):
+    with pytest.raises(InputError, match="standard input is closed; give the path of a file"):
         read("-")
 
 
@@ -89,7 +89,7 @@ def test_a_pipe_that_may_wait_and_a_device_without_end_are_not_opened(tmp_path: 
     make(path)  # type: ignore[operator]
     with pytest.raises(InputError) as error:
         read(path)
-    assert str(error.value) == f"{path}: a pipe or device; give its content on standard input: - < {path}"
+    assert str(error.value) == f"{path}: this is a pipe or device; give the content on standard input: - < {path}"
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,11 +137,11 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
         (b"PK\x03\x04", "a damaged or truncated zip file"),
         (
             b"PAR1" + b"x" * 9,
-            "the content is a Parquet file, which does not match its suffix; rename it to end in .parquet",
+            "the content is a Parquet file, which does not match the suffix; rename the file to end in .parquet",
         ),
         (
             b"ARROW1\0\0",
-            "the content is an Arrow file, which does not match its suffix; rename it to end in .arrow",
+            "the content is an Arrow file, which does not match the suffix; rename the file to end in .arrow",
         ),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet in the old .xls format, or one with a password; save"),
     ],

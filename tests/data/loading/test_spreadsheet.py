@@ -120,7 +120,7 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
         (
             "s.csv",
             whole,
-            "the content is a spreadsheet, which does not match its suffix; rename it to end in .xlsx",
+            "the content is a spreadsheet, which does not match the suffix; rename the file to end in .xlsx",
         ),
     ):
         (tmp_path / name).write_bytes(data)

@@ -160,7 +160,7 @@ def test_people_in_no_pattern_are_told() -> None:
         ),
         ({"item": ""}, "columns: item=''; the name of a column must be text"),
         ({"item": 3}, "columns: item=3; the name of a column must be text"),
-        ({"score": []}, "columns: score has no pattern; leave it out, or give one or more"),
+        ({"score": []}, "columns: score is empty; leave score out, or give at least one column or pattern"),
         ({"score": [3]}, "columns: score=3; the name of a column must be text"),
         (
             {**OUTPUT, "score": "person_{aspect}_{rater}"},
@@ -185,7 +185,7 @@ def test_people_in_no_pattern_are_told() -> None:
         (
             {"item": "doc_id", "score": BOTH},
             (
-                "table: patterns name the score columns, but no column is the system; name it, as in "
+                "table: the patterns match score columns, but no column is the system; name a column, as in "
                 "system=NAME. Columns: item, model, output,"
             ),
         ),
@@ -196,11 +196,11 @@ def test_people_in_no_pattern_are_told() -> None:
         ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has group "),
         (
             {"system": "model", "group": "model"},
-            "columns: group describes items, and table has no item column; map item",
+            "columns: group describes items, but table has no column of items; map item",
         ),
         (
             {**OUTPUT, "score": ["human:{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]},
-            "table: rater 'human' is human by column 'human_coherence_ann1' and metric by 'human_coherence_ann2'",
+            "table: rater 'human' is human in column 'human_coherence_ann1' and metric in column",
         ),
         ({**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]}, ""),
         (
@@ -252,7 +252,7 @@ def test_a_row_of_the_wide_table_is_named() -> None:
         (
             wide("ann"),
             {"columns": {**OUTPUT, "group": "doc_id"}, "items": pl.DataFrame({"item": ["d0"], "group": ["x"]})},
-            "items: columns give group already; remove one of the two",
+            "items: columns and the items table both give group; remove one source",
         ),
         (
             wide(*TWO_ASPECTS),
@@ -271,7 +271,9 @@ def test_no_metric_and_no_average_becomes_a_person(odd: str) -> None:
     frame = wide("style_a1", "style_a2", "depth_a1", "depth_a2", odd)
     places = {"item": "doc_id", "system": "model"}
     aspect, rater = odd.split("_")
-    with pytest.raises(cu.InputError, match=f"{odd!r} is aspect {aspect!r} by the person {rater!r}; .*rater:a1,a2"):
+    with pytest.raises(
+        cu.InputError, match=f"{odd!r} as aspect {aspect!r} rated by annotator {rater!r}; .*rater:a1,a2"
+    ):
         cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater}", "metric:{rater}"]})
     study = cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater:a1,a2}", "metric:{rater}"]})
     assert (study.humans, study.metrics) == (("a1", "a2"), (odd,))

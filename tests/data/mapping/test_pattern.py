@@ -99,7 +99,7 @@ def test_globs_say_which_way() -> None:
         ("{rater}_{rater}", "holds {rater} twice"),
         (
             "human:{kind}_{rater}",
-            "columns: pattern 'human:{kind}_{rater}' gives the kind twice; leave out human: or {kind}",
+            "columns: pattern 'human:{kind}_{rater}' gives the kind twice; remove human: or {kind}",
         ),
     ],
 )

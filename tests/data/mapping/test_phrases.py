@@ -97,5 +97,7 @@ def test_patterns_that_are_none(columns: dict[str, str], message: str) -> None:
     with pytest.raises(cu.OptionError) as error:
         cu.read(verdicts(["A", "B"]), columns={**roles, **columns})
     assert message in str(error.value)
-    with pytest.raises(cu.OptionError, match="phrase reads the cells of winner; map winner to their column"):
+    with pytest.raises(
+        cu.OptionError, match="phrase needs a column of winners; map winner to the column with the phrases"
+    ):
         cu.read(verdicts(["A", "B"]), columns={"phrase": "{winner}"})

@@ -87,7 +87,7 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("humans = 'ann*'", "study.toml: unknown key 'humans' (did you mean 'human'?); keys: columns, reader,"),
-        ("human = 3", 'study.toml: human = 3 is not a text; write it in quotes, such as human = "..."'),
+        ("human = 3", 'study.toml: human = 3 is not a text; write the value in quotes, such as human = "..."'),
         ("human = 'ann*", "study.toml: not TOML: "),
         (
             "columns = 'doc'",

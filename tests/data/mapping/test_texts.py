@@ -289,10 +289,16 @@ def test_facts_of_items_beside_texts() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"item": "id", "text": "{system}_{aspect}"}, "a pattern of texts has {system} and no other placeholder"),
+        (
+            {"item": "id", "text": "{system}_{aspect}"},
+            "a pattern of texts needs {system} and must not have other placeholders",
+        ),
         ({"item": "id", "text": "reply_{system}"}, "text='reply_{system}' matches no column"),
         ({"item": "id", "output_a": "out_A"}, "output_a needs output_b; map both outputs of a pair"),
-        ({"text": "out_A"}, "no column is the item, which joins the outputs of all systems; map item or source"),
+        (
+            {"text": "out_A"},
+            "no column is the item, so outputs of different systems cannot be joined; map item or source",
+        ),
         ({"item": "same", "text": "out_A"}, "the same output occurs twice"),
         (
             {"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"},
@@ -383,7 +389,7 @@ def test_a_column_with_one_name_does_not_name_the_systems() -> None:
 def test_a_source_that_is_sometimes_missing_is_no_item() -> None:
     texts = {"model": ["A", "A", "A"], "prompt": ["x", None, "y"], "completion": ["one", "two", "three"]}
     columns = {"system": "model", "source": "prompt", "text": "completion"}
-    with pytest.raises(cu.InputError, match="no column is the item, which joins the outputs of all systems"):
+    with pytest.raises(cu.InputError, match="no column is the item, so outputs of different systems cannot be joined"):
         cu.read(pl.DataFrame(texts), columns=columns)
     full = pl.DataFrame(texts).with_columns(prompt=pl.Series(["x", "z", "y"]))
     assert outputs_of(cu.read(full, columns=columns)).texts["item"].to_list() == ["x", "z", "y"]

@@ -323,9 +323,9 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
     ours = study.preferences.frame.filter(rater="gpt4")
     alone = cu.read(frame.drop("human_choice"), columns={"winner": "gpt4_choice"}).preferences.frame
     assert ours["preference"].to_list() == alone["preference"].to_list()
-    with pytest.raises(cu.OptionError, match="a pattern of verdicts has {rater}"):
+    with pytest.raises(cu.OptionError, match="a pattern of verdicts needs {rater}"):
         cu.read(frame, columns={"winner": "{aspect}_choice"})
-    with pytest.raises(cu.OptionError, match="both give the rater"):
+    with pytest.raises(cu.OptionError, match="so does column rater"):
         cu.read(frame.with_columns(rater=pl.lit("x")), columns=columns)
 
 
@@ -414,4 +414,4 @@ def test_scores_of_one_system_are_named_like_the_file() -> None:
     study = cu.read(frame, columns=proposed(frame))
     assert study.systems == ("table",)
     assert (study.humans, study.metrics) == (("human_score",), ("judge_score",))
-    assert "no column is the system" in " ".join(note.message for note in study.notes)
+    assert "no column names the system" in " ".join(note.message for note in study.notes)

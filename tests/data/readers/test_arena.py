@@ -183,8 +183,8 @@ def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
     with pytest.raises(InputError) as error:
         read(frame.with_columns(ord=pl.int_range(8) % 2))
     assert str(error.value) == (
-        "table: 4 verdicts occur again for the same rater, item and order, and differ in "
-        "'ord', which is not read. Try --column order=ord if it is the presentation order, or "
+        "table: 4 verdicts occur again for the same rater, item and order, but differ in "
+        "column 'ord', which is not read. Try --column order=ord if this column is the presentation order, or "
         "remove the column if it numbers runs"
     )
     study = read(frame.with_columns(ord=pl.int_range(8) % 2), columns={"order": "ord"})
@@ -195,7 +195,7 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
     frame = OWN.rename({"question_id": "query"}).with_columns(id=pl.int_range(8), judge=pl.lit("gpt-4"))
     notes = {note.rule: note.message for note in read(frame.with_columns(turn=pl.lit(1))).notes}
     assert notes["item-in-each-row"] == (
-        "table: id differs in every row, and 'query' repeats; if 'query' is the item, try --column item=query"
+        "table: id differs in every row, but values of 'query' repeat; if 'query' is the item, try --column item=query"
     )
 
 

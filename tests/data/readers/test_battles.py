@@ -35,7 +35,7 @@ def test_battles_without_a_rater_are_one_persons() -> None:
     study = read(BATTLES.drop("rater", "kind").with_columns(winner=pl.lit("tie")))
     assert study.raters.kind == {"human": "human"}
     assert [note.message for note in study.notes] == [
-        "table: no column 'rater'; all verdicts are attributed to one annotator, 'human'"
+        "table: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
     ]
 
 
@@ -44,7 +44,7 @@ def test_a_column_that_may_say_who_judged_is_not_made_one_person(column: str) ->
     frame = BATTLES.drop("rater", "kind").with_columns(pl.Series(column, list("pqpq")), winner=pl.lit("tie"))
     with pytest.raises(InputError) as error:
         read(frame)
-    assert f"table: no column is a rater, and {column!r} may be one; try --column" in str(error.value)
+    assert f"table: no column is the rater, but {column!r} may name the raters; try --column" in str(error.value)
     assert f"rater={column}" in str(error.value)
     assert set(read(frame, columns={"rater": column}).raters.kind) == {"p", "q"}
     assert "rater-assumed" in {note.rule for note in read(frame.with_columns(pl.lit(None).alias(column))).notes}
@@ -73,6 +73,6 @@ def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None
         ("unreadable-verdict", 1),
     ]
     with pytest.raises(
-        InputError, match=r"row 1 has a preference and a reason why it is invalid \('x'\); remove one of them"
+        InputError, match=r"row 1 has a preference and a reason why it is invalid \('x'\); remove the preference"
     ):
         read(frame.head(1).with_columns(invalid=pl.lit("x")))

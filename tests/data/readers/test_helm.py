@@ -64,7 +64,7 @@ def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:
     for suite in ("v1", "v2"):
         write_helm(tmp_path / suite, INSTANCES)
     told = message(tmp_path)
-    assert told.endswith("both hold org/aster on mmlu:subject=law; give one of them")
+    assert told.endswith("are both runs of org/aster on mmlu:subject=law; give only one of these runs")
     assert "v1/mmlu-subject" in told
     assert "v2/mmlu-subject" in told
 

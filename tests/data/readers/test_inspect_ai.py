@@ -77,8 +77,8 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
     assert message(path).startswith(
-        "a.json: 1 scores are text among numbers (match 'maybe'); numbers and C, P, I, N, yes, "
-        "true, no, false can be read. To drop and count the"
+        "a.json: 1 scores are text in a scorer with numbers (match 'maybe'); allowed are numbers and C, P, I, N, yes, "
+        "true, no, false. To drop and count such"
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
@@ -137,7 +137,7 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         ),
         (
             inspect_log([inspect_sample(1)], model=" "),
-            "a.json: column 'system' is empty in row 1; every row needs a label",
+            "a.json: column 'system' is empty in row 1; fill in a label",
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(
         MissingExtraError,
         match=(
-            r"^z\.eval, samples/1_epoch_1\.json: compressed with zstd; install pip install "
+            r"^z\.eval, samples/1_epoch_1\.json: compressed with zstd; run pip install "
             r"'custodes\[logs\]', use Python 3\.14, or write the log uncompressed"
         ),
     ):

@@ -136,7 +136,7 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
     [
         ("3", "x.jsonl: games of row 1 are not a list of objects with 'score'"),
         ([{"winner": "A"}], "x.jsonl: game 1 of row 1 has no 'score'; keys: winner"),
-        ([], "x.jsonl: no row has a game; give judgments with 'games'"),
+        ([], "x.jsonl: no row has a game; give a file of judgments with 'games'"),
         ([{"score": 7}], "x.jsonl: 1 of 1 verdicts cannot be read ('7' in row 1); allowed: A>>B, A>B, A=B, B>A, B>>A,"),
     ],
 )

@@ -102,7 +102,7 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
             "score is infinite in row 1; a score must be finite (empty where not rated)",
         ),
         ([lm_eval_sample(0, acc=1), lm_eval_sample(0, acc=1)], "acc scored item 'gsm8k/0' of org/aster more than once"),
-        ([lm_eval_sample(0)], "no metric in any line"),
+        ([lm_eval_sample(0)], "no line has a metric"),
     ],
 )
 def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tmp_path: Path) -> None:

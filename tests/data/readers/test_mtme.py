@@ -109,7 +109,7 @@ def test_of_several_one_must_be_named(tmp_path: Path, make: Make) -> None:
         ("::en-de", f"{sets}wmt/en-de, wmt22/en-de"),
         (
             "::wmt/en-ed",
-            "no 'wmt/en-ed' in it; it holds wmt/en-de, wmt/en-ru, wmt22/en-de (did you mean 'wmt/en-de'?)",
+            "no test set 'wmt/en-ed'; test sets: wmt/en-de, wmt/en-ru, wmt22/en-de (did you mean 'wmt/en-de'?)",
         ),
     ):
         with pytest.raises(InputError) as error:
@@ -173,7 +173,7 @@ def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"^other: the layout of this folder is unknown \(.*\); name one of its parts: a\.csv$"
+        InputError, match=r"^other: the layout of this folder is unknown \(.*\); give one of its entries: a\.csv$"
     ):
         read(folder(tmp_path / "other", {"a.csv": "x"}))
     (tmp_path / "empty").mkdir()

@@ -122,7 +122,7 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
-    assert "write left, right for the position shown" in notes["place-or-column"].message
+    assert "write left and right for positions" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
     assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
@@ -159,8 +159,8 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
             (
-                "table: order 'ab' contradicts the swapped names of rows 1, 2: together they place the "
-                "same system first in both orders. Write original and"
+                "table: order 'ab' contradicts the swapped names in rows 1, 2: by order and names, the "
+                "same system was shown first in all these rows. If the names"
             ),
         ),
     ],
@@ -207,8 +207,8 @@ def test_a_comparison_that_stands_twice_says_nothing_of_the_others() -> None:
     assert [note.message for note in study.notes if note.rule == "order-by-names"] == [
         (
             "table: 1 comparisons occur as (A, B) and as (B, A) and are read as the two "
-            "presentation orders, with the system named first shown first; the order of 8 other "
-            "verdicts is unknown, as few occur in both"
+            "presentation orders; the system named first was shown first; the order of 8 further "
+            "verdicts is unknown, as too few comparisons occur in both orders"
         )
     ]
 
@@ -233,10 +233,10 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
     with pytest.raises(InputError) as error:
         read(said(20))
     assert str(error.value) == (
-        f"table: winner {first}, {second} may mean the column or the position shown, and is "
-        "read as the column (80 % of comparisons contradict each other under this reading, 20 % when "
-        "read as the position). Write left, right for the position, model_a, model_b for the "
-        "column"
+        f"table: winner {first}, {second} may mean the column or the position; it was "
+        "read as the column (80 % of comparisons have contradictory verdicts in this reading, 20 % if "
+        "the cells mean the position). Write left and right for positions, or model_a and model_b for "
+        "columns"
     )
     assert "place-or-column" in {note.rule for note in read(said(19)).notes}
 
@@ -245,6 +245,6 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
 def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
     other = {"repeat": "trial", "aspect": "criterion"}[role]
     frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(other, ["x", "y"]))
-    with pytest.raises(InputError, match=f"; try --column {role}={other}; if pairs were judged"):
+    with pytest.raises(InputError, match=f"; try --column {role}={other}; if pairs were rated"):
         read(frame)
     assert read(frame, columns={role: other}).preferences.frame.height == 2

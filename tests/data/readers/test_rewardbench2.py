@@ -66,7 +66,10 @@ def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
 
 def test_an_empty_list_of_the_first_version_is_not_whole(tmp_path: Path) -> None:
     for name in ("scores_chosen", "text_rejected"):
-        expected = "reward.json: its lists have 0, 2 entries, expected one per prompt; the file may be truncated"
+        expected = (
+            "reward.json: the lists have different lengths (0, 2), but each needs one entry per prompt; the file may "
+            "be truncated"
+        )
         assert message(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
 
 
@@ -133,16 +136,22 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"scores": [[1, 2]]}, "its lists have 1, 3 entries, expected one per prompt; the file may be truncated"),
+        (
+            {"scores": [[1, 2]]},
+            "the lists have different lengths (1, 3), but each needs one entry per prompt; the file",
+        ),
         ({"num_correct": [5, 1, 2]}, "entry 1 has 4 scores, 4 texts and num_correct 5"),
         ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is not a number"),
-        ({"num_correct": None}, "neither scores and num_correct (RewardBench 2) nor scores_chosen and scores_rejected"),
+        (
+            {"num_correct": None},
+            "required lists are missing: RewardBench 2 has scores and num_correct, RewardBench has",
+        ),
         ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' occurs twice (again in entry 2); remove one"),
         (
             {"num_correct": [4, 4, 3]},
             "no prompt has both a correct and an incorrect completion, so nothing can be compared",
         ),
-        ({"model": "ref"}, "the model is named 'ref', which is the human rater here; rename it"),
+        ({"model": "ref"}, "the model is named 'ref', the name of the human rater; rename the model"),
         (
             {"subset": 3},
             (

@@ -72,7 +72,7 @@ def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: li
             "preference",
             [2, 1, 0, -1, -2],
             (
-                "table: preference is -2, -1, 0, 1, 2, a graded scale whose direction is unknown (row "
+                "table: preference is -2, -1, 0, 1, 2, a graded scale of unknown direction (row "
                 "5); write 1 if the system of the first column is better, 0 for a tie, -1"
             ),
         ),
@@ -100,7 +100,7 @@ def test_a_name_that_is_the_word_for_the_other_is_one_line() -> None:
     with pytest.raises(InputError) as error:
         read(frame)
     assert str(error.value) == (
-        "table: winner 'A' in row 1 is a code for one system and the name of the other ('B', "
+        "table: winner 'A' in row 1 is ambiguous: the code for one system is the name of the other system ('B', "
         "'A'); write model_a, model_b or tie"
     )
     assert read(frame.select("item", "winner", model_a="model_b", model_b="model_a")).preferences.frame.height == 1

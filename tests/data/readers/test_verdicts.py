@@ -80,7 +80,7 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
         "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: "
         "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
         "(full list: documentation, data), or empty; that is 5.1 % of the file, 5.1 % of j, "
-        "and invalid='drop' allows 5 %; correct them, or drop them all with --invalid force "
+        "but invalid='drop' allows at most 5 %; correct them, or drop them all with --invalid force "
         "(in Python invalid='force')"
     )
     assert read(frame, invalid="force").preferences.frame.height == 37

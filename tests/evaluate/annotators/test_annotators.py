@@ -78,7 +78,7 @@ def test_of_who_shares_little_no_competence_is_told_and_of_hardly_anything_no_ag
 
 def test_a_picture_shows_intervals_and_says_who_is_left_out(uneven: cu.Annotators) -> None:
     drawn = uneven.plot().to_dict()
-    assert len(drawn["layer"][1]["data"]["values"]) == 5
+    assert len(drawn["data"]["values"]) == 5
     assert "7 without an interval are not shown" in str(drawn)
     unsure = replace(uneven, annotators=uneven.annotators.with_columns(competence_low=None))
     with pytest.raises(OptionError, match="no annotator has an interval of competence"):

@@ -180,8 +180,8 @@ def test_mixed_pairs_of_people_are_noted() -> None:
     told = noted(complementarity(judged(scores), human_raters="annotators", resamples=0), "mixed-human-pairs")
     assert len(told) == 1
     assert told[0].startswith(
-        "human-human averages pairs of two annotators on one aspect, of one annotator's "
-        "aspects, and of neither; select one aspect"
+        "human-human is a mean over pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
+        "that differ in annotator and aspect; select one aspect"
     )
     assert not noted(complementarity(judged(scores), resamples=0), "mixed-human-pairs")
     one = complementarity(judged(scores), human_raters="annotators", aspect="style", resamples=0)

@@ -25,9 +25,10 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
     made = complementarity(judged(copied), level=level, resamples=20)
     assert found(made)["bleu", "partial"] == pytest.approx(0)
     assert made.left_out.is_empty()
-    what = f"{n - len(gone)} of {n} {'systems' if level == 'system' else 'items'}"
+    things = "systems" if level == "system" else "items"
+    what = f"{n - len(gone)} of {n} {things}"
     assert noted(made, "partial-representation") == [
-        f"components and coordinates use {what}; the others lack a rank by some rater"
+        f"components and coordinates use {what}; each of the other {things} lacks a rank by some rater"
     ]
     assert made.summary["ranked"].to_list() == [n - len(gone)]
     place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}

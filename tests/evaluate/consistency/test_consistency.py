@@ -279,7 +279,7 @@ def test_check_tells_of_orders() -> None:
     told = rules(*rows[:70], *lost)
     assert "one-of-two-orders" not in told
     assert (
-        "5 comparisons excluded: judged in both orders, but with a verdict in only one (judge 5), so "
+        "5 comparisons excluded: queried in both orders, but with a verdict in only one order (judge 5), so "
         "the rater's position preference does not cancel;"
     ) in told["half-judged"]
 

@@ -79,6 +79,6 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
     assert told[0].startswith("judge gave no verdict in 10 % [")
     assert told[0].endswith(
         "of 80 questions (refusal 8 %, label 2 %). 8 comparisons queried in both orders and "
-        "answered in one are excluded where both orders make one verdict."
+        "answered in one are excluded where both orders are combined into one verdict."
     )
     assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

@@ -81,9 +81,11 @@ def test_a_cycle_and_unconnected_systems_have_no_best() -> None:
     ring = [("a", "b"), ("b", "c"), ("c", "a")]
     rows = [(f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(300) for x, y in ring]
     cycle = sentences(pl.DataFrame(rows, schema=names, orient="row"), "best")
-    assert cycle[0].startswith("By judge, preferences form a cycle, so no ranking is consistent with them (")
+    assert cycle[0].startswith("By judge, preferences form a cycle, so no ranking is consistent with the preferences (")
     apart = [
         (f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(60) for x, y in (("a", "b"), ("c", "d"))
     ]
     best = sentences(pl.DataFrame(apart, schema=names, orient="row"), "best")
-    assert best == ["By judge, which system is best is unknown: not all are connected by comparisons."]
+    assert best == [
+        "By judge, it is unknown which system is best, because not all systems are connected by comparisons."
+    ]

@@ -1,8 +1,8 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
-PyArrow reads them if it is installed, since it rejects damaged bytes. Polars, which reads Parquet without PyArrow,
-crashes the process on some damaged files, so these are first read in another process. Formats: Apache Parquet, 'File
-Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
+If PyArrow is installed, PyArrow reads the files, since it rejects damaged bytes. Otherwise Polars reads Parquet. As
+some damaged files crash the process of Polars, Parquet files are first read in another process. Formats: Apache
+Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENCRYPTED = b"PARE"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
-"""Minimum assumed size of a cell in bytes, even if many equal rows take less in the file."""
+"""Minimum assumed size of a cell in bytes; in the file, many equal rows may take less."""
 
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """Trial read of Parquet in another process, which may crash."""
@@ -52,7 +52,8 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         _check_size(sum(group.total_byte_size for group in groups), len(data), name)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {file.metadata.num_rows} rows do not fit into memory; count pairs first, with count_pairs"
+                f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "
+                f"with count_pairs"
             )
         held, size = [], 0
         for batch in file.iter_batches(use_threads=False):
@@ -81,7 +82,7 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
 
 @contextmanager
 def _one_error(damaged: InputError, name: str) -> Iterator[None]:
-    """Convert the errors of PyArrow, of many types for damaged bytes, into one `InputError`."""
+    """Convert the errors of PyArrow for damaged bytes, which have many types, into one `InputError`."""
     import pyarrow
 
     try:
@@ -128,4 +129,4 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
 def _check_size(size: int, packed: int, name: str) -> None:
     limit = allowed(packed)
     if size > limit:
-        raise InputError(f"{name}: {too_large(packed, limit)}; select columns or rows, and write them to a file")
+        raise InputError(f"{name}: {too_large(packed, limit)}; write a file with fewer columns or rows")

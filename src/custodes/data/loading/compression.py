@@ -31,7 +31,7 @@ RATIO = 200
 """Maximum compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
-"""Block size in bytes for reading compressed data, since an archive may declare a wrong size."""
+"""Block size in bytes for reading compressed data, as the size that an archive declares may be wrong."""
 
 ZSTD = 93
 """The number of zstd among the compression methods of zip archives."""
@@ -113,9 +113,9 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
 
 
 def zip_archive(data: bytes, name: str) -> Any:
-    """An open zip archive; raises if it is damaged, or declares more than the limits.
+    """An open zip archive; raises if it is damaged, or declares sizes above the limits.
 
-    It is opened by the zipfile module of Python 3.14, which reads zstd, or by its backport if installed.
+    The zipfile module of Python 3.14, which reads zstd, opens the archive, or the backport of this module if installed.
     """
     module: Any = zipfile
     with suppress(ImportError):
@@ -141,7 +141,7 @@ def zip_member(archive: Any, member: str, name: str) -> bytes:
     except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
         if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
             raise MissingExtraError(
-                f"{name}: compressed with zstd; install pip install 'custodes[logs]', use Python 3.14, or "
+                f"{name}: compressed with zstd; run pip install 'custodes[logs]', use Python 3.14, or "
                 "write the log uncompressed (Inspect: inspect log convert --to json)"
             ) from error
         raise InputError(f"{name}: damaged, or compressed with an unsupported method ({error})") from None

@@ -30,12 +30,12 @@ DUCKDB_AT = 8
 JOURNAL_MODES = slice(18, 20)
 APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
-READS = "a query must read: SELECT ... FROM ..."
+READS = "a query must be of the form SELECT ... FROM ..."
 DAMAGED = "a damaged database, or one of an unsupported version"
-ENDLESS = "the view or query may not terminate; write the rows needed to a table, and read that"
+ENDLESS = "the view or query may never end; write the rows to a table, and read that table"
 STEPS, ROUNDS = 1_000_000, 500
-"""Instructions of SQLite's virtual machine between checks, and largest number of checks: a row of a table takes about
-ten instructions."""
+"""Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
+takes about ten instructions."""
 PATIENCE = 60.0
 """Time limit of DuckDB in seconds."""
 CELL = 8
@@ -60,7 +60,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
         if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
             raise InputError(
                 f"{name}: {log.name} next to it holds changes that are not in the file yet; close the "
-                f"program that writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:

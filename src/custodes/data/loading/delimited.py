@@ -66,10 +66,8 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _separator(text: str, usual: str) -> str:
-    """The separator that gives the most cells, among those with equal numbers in header and rows;
-
-    among equals the usual one.
-    """
+    """The separator with the most cells, if header and rows have equal numbers of cells; in a tie, the usual
+    separator."""
     cells: dict[str, int] = {}
     agreeing: dict[str, int] = {}
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):
@@ -119,7 +117,7 @@ def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
 
 
 def _has_decimal_commas(column: pl.Series) -> bool:
-    """Whether every cell is a number, possibly with a decimal comma, and not all commas can be thousands separators."""
+    """Whether every cell is a number, possibly with a decimal comma, and some comma cannot be a thousands separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
     commas = cells.filter(cells.str.contains(",", literal=True))

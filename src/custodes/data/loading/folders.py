@@ -36,7 +36,7 @@ def holds_table(folder: Path) -> bool:
 
 
 def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
-    """The files of the table in a folder, to be concatenated, and the features named in its description."""
+    """The files to be concatenated to the table of a folder, and the features that the folder describes."""
     name = folder.resolve().name
     try:
         if (folder / SPLITS).is_file():
@@ -46,7 +46,7 @@ def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
             return _saved(folder / _plain(chosen(part, splits, name=name, what="split"), name), name)
         if (folder / STATE).is_file():
             if part is not None:
-                raise InputError(f"{name}: it has one split only; remove '::{part}'")
+                raise InputError(f"{name}: there is only one split; remove '::{part}'")
             return _saved(folder, name)
         return _shards(_parquet_files(folder), part, name), {}
     except OSError as error:
@@ -66,7 +66,7 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
         return pl.concat([frame.select(columns) for frame in frames], how="vertical_relaxed")
     except pl.exceptions.PolarsError:
         raise InputError(
-            f"{where}: types of columns differ between its files; write them again with equal types, or give one file"
+            f"{where}: the files have different types in a column; write the files with equal types, or give one file"
         ) from None
 
 
@@ -94,7 +94,8 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     totals = {int(match[3]) for match in matches}
     if len(totals) > 1:
         raise InputError(
-            f"{name}: shards of {split} belong to different sets (of {listed(sorted(totals))}); keep one version"
+            f"{name}: shards of {split} are from sets of different sizes ({listed(sorted(totals))}); keep the shards "
+            f"of one set"
         )
     missing = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
     if missing:
@@ -112,7 +113,10 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
     if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
         raise InputError(f"{name}: {STATE} lists no data files; save it again with save_to_disk")
     if state.get("_indices_data_files") or state.get("_indices_files"):
-        raise InputError(f"{name}: saved with a separate selection of rows; call flatten_indices() before save_to_disk")
+        raise InputError(
+            f"{name}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
+            f"save_to_disk"
+        )
     files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
     missing = [file.name for file in files if not file.is_file()]
     if missing or not files:

@@ -1,8 +1,9 @@
 """Read an annotation study that a server may be writing: one consistent state of its SQLite file, without side effects.
 
-The latest changes are in a write-ahead log next to the file (`-wal`), also if the server was killed. SQLite reads both
-consistently. The file is accessed through SQLite only: a process that has such a file open loses its locks as soon as
-other code in it opens and closes the file (SQLite, 'How To Corrupt An SQLite Database File', 2.2.1).
+The latest changes are in a write-ahead log next to the file (`-wal`), also if the server was killed. SQLite reads file
+and log consistently. Only SQLite may open the file: if a process has opened the file in SQLite, and other code in this
+process opens and closes the file, the process loses the locks (SQLite, 'How To Corrupt An SQLite Database File',
+2.2.1).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TRIES = 5
 """Attempts to read a file that changes during reading."""
 
 ALONE, SHARED = "mode=ro&immutable=1", "mode=ro"
-"""Options for opening a file without writers, and one that may have a writer."""
+"""Options for opening a file without writers, and options for a file that may have a writer."""
 
 
 def is_study(path: Path) -> bool:
@@ -98,17 +99,17 @@ def reason(error: Exception) -> str:
 
 
 def whole(path: Path) -> bytes:
-    """The content of the file without its log."""
+    """The content of the file without the log."""
     return of_one_state(path, lambda connection: connection.serialize())
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
-    """A read-only connection, and whether it sees a consistent state while others write.
+    """A read-only connection, and whether the connection sees a consistent state while other programs write.
 
-    If there is a log and its index (`-shm`), as with a running or killed server, SQLite shares both. A log without an
-    index comes from a copy; SQLite would create an index next to it, so a copy of both files is read. Without a log, no
-    files may be created either.
+    If there is a log with an index (`-shm`), as with a running or killed server, SQLite shares log and index. A log
+    without an index comes from a copy; SQLite would create an index next to the log, so a copy of file and log is read.
+    Without a log, no files may be created either.
     """
     if not _log(path):
         with closing(_connected(path, ALONE)) as connection:
@@ -134,7 +135,7 @@ def _beside(path: Path) -> Path:
 
 
 def _log(path: Path) -> int:
-    """The size of the log."""
+    """The size of the log in bytes."""
     log = _beside(path)
     return log.stat().st_size if log.is_file() else 0
 

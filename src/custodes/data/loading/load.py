@@ -76,7 +76,7 @@ SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes
 PACKED = tuple(packing.suffix for packing in compression.PACKINGS)
 
 MOST_COLUMNS = 10_000
-"""Maximum number of columns of a table: every column may be a rater, which takes time, and no study has so many."""
+"""Maximum number of columns of a table. Every column may be a rater and takes time, and no study has more raters."""
 
 SIGNATURE = "signature.txt"
 SIGNED = "study of people's answers: "
@@ -117,7 +117,7 @@ def load_table(source: str | Path) -> LoadedTable:
 
 
 def digest_line(content: bytes) -> str:
-    """End of the line of a file in the signature of an export."""
+    """The end of a line in the signature of an export, for the content of one file."""
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 
@@ -178,8 +178,8 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     binary = declared or (None if suffix in TEXTS else recognised)
     if recognised not in (None, binary) and not (recognised is ZIP and binary is WORKBOOK):
         raise InputError(
-            f"{name}: the content is {recognised.described}, which does not match its suffix; rename "
-            f"it to end in {recognised.suffixes[0]}"
+            f"{name}: the content is {recognised.described}, which does not match the suffix; rename "
+            f"the file to end in {recognised.suffixes[0]}"
         )
     if part is not None and not (binary and binary.parts) and suffix != ".json":
         raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")

@@ -35,7 +35,8 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 
 
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
-    """A list of objects as a frame of text; for an object, its longest list of objects, or the list at a path."""
+    """A list of objects as a frame of text; of a single object, the longest list of objects in it or the list at a
+    path."""
     size.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
     notes: list[Note] = []
@@ -87,7 +88,7 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, one at a time, as a list of all would take as much memory as the text."""
+    """The lines of a text, one at a time, since a list of all lines would take as much memory as the text."""
     start = 0
     while (end := text.find("\n", start)) >= 0:
         yield text[start:end]
@@ -117,7 +118,7 @@ def _frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     """Objects as a frame of text."""
     keys = dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
     try:
-        cells = [_column(key, [record.get(key) for record in records]) for key in keys]
+        cells = {key: _column(key, [record.get(key) for record in records]) for key in keys}
         return with_column_names(pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records)), where=name)
     except UnicodeEncodeError:
         raise InputError(

@@ -1,5 +1,5 @@
-"""Tables next to a table of scores or verdicts: `scores.raters.csv` for `scores.csv`, as written by `score`, and
-`verdicts.probes.csv`, as written by `judge`."""
+"""Tables next to a table of scores or verdicts: `score` writes `scores.raters.csv` next to `scores.csv`, and `judge`
+writes `verdicts.probes.csv` next to `verdicts.csv`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
 def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
     """The tables next to a file with this mark in their names.
 
-    For a file in a zip archive (`part`), those in the archive come first; for a link, those next to the link.
+    For a file in a zip archive (`part`), tables in the archive come first; for a link, tables next to the link.
     """
     if part is not None and (inside := _inside(file, mark, part)):
         return inside

@@ -6,13 +6,13 @@ from custodes.errors import InputError
 from custodes.memory import fits, memory
 
 COPIES = 3
-"""Copies of a text during parsing: its bytes, the text, the cells."""
+"""Number of copies of a text during parsing: bytes, text and cells."""
 
 CELL = 64
 """Overhead in bytes of a text cell, in the table and in the study."""
 
 OBJECT, VALUE, LIST = 400, 130, 80
-"""Sizes in bytes of a JSON object, of a value in it with its key, and of a list."""
+"""Sizes in bytes of a JSON object, of a value with its key, and of a list."""
 
 AT_ONCE = 20_000
 """JSON objects in memory before conversion to columns."""
@@ -41,5 +41,5 @@ def check_size(needed: float, what: str) -> None:
     if not fits(needed):
         raise InputError(
             f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "
-            f"{memory() / 1000000000.0:,.1f} GB. To read it, {WAY_OUT}"
+            f"{memory() / 1000000000.0:,.1f} GB. To read the data, {WAY_OUT}"
         )

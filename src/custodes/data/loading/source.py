@@ -18,7 +18,7 @@ PIPES = ("/dev/fd/", "/proc/self/fd/")
 """Paths of shell pipes that replace a file (process substitution)."""
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""Prefix of the address of a server; the rest may contain a password and is never displayed."""
+"""Prefix of the address of a server. The text after the prefix may contain a password and is never displayed."""
 
 SMALL = 64 * 2**20
 """Maximum size in bytes of a file that is not a table (a schema, a channel, the state of a protocol)."""
@@ -111,16 +111,18 @@ def small_file(path: Path, what: str) -> bytes:
 def _standard_input() -> bytes:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.closed:
-        raise InputError("standard input: it is closed; give the path of a file")
+        raise InputError("standard input is closed; give the path of a file")
     if sys.stdin.isatty():
-        raise InputError("standard input: a terminal; pipe a table into it, or give the path of a file")
+        raise InputError(
+            "standard input: the input is a terminal; pipe a table into custodes, or give the path of a file"
+        )
     return _limited(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
 def _piped(path: Path, limit: int) -> bytes:
     """The content of a pipe that the shell writes to; other pipes, which could block, and devices are refused."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
-        raise InputError(f"{path}: a pipe or device; give its content on standard input: - < {path}")
+        raise InputError(f"{path}: this is a pipe or device; give the content on standard input: - < {path}")
     with path.open("rb") as stream:
         return _limited(stream.read(limit + 1), str(path), limit)
 

@@ -17,7 +17,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 INSIDE = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
-NEARER = "delete cells far from the table, or save the table alone as CSV"
+NEARER = "delete cells far from the table, or save only the table as CSV"
 DIGITS = 9
 """Maximum number of digits of a row number, and of letters of a column; no sheet has more."""
 
@@ -34,7 +34,7 @@ def is_workbook(data: bytes, name: str) -> bool:
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A sheet as a frame of text, and a note on cells with errors. Formulas have their last computed values."""
+    """A sheet as a frame of text, and a note on cells with errors. Formulas give their last computed values."""
     try:
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel tells errors of cells through it

@@ -58,7 +58,7 @@ def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
 
 
 def short(part: str) -> str:
-    """A part in one short line, for names; a truncated one gets a digest, so that it is unique."""
+    """A part in one short line, for names; a truncated part gets a digest, so that the name is unique."""
     line = " ".join(part.split())
     if len(line) <= SHOWN:
         return line

@@ -12,7 +12,7 @@ UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 def utf8_text(data: bytes, name: str) -> str:
-    """Bytes as text without a byte order mark; invalid UTF-8 is an error that names the byte."""
+    """Bytes as text without a byte order mark; the error for invalid UTF-8 names the byte."""
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -20,9 +20,9 @@ def utf8_text(data: bytes, name: str) -> str:
     where = f"{name}: not UTF-8 at byte {at} (line {data.count(10, 0, at) + 1})"
     packing = packing_of(data)
     if packing:
-        raise InputError(f"{where}: it is compressed with {packing.name}; rename it to end in {packing.suffix}")
+        raise InputError(f"{where}: the file is compressed with {packing.name}; rename it to end in {packing.suffix}")
     encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
-    raise InputError(f"{where}; save it as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
+    raise InputError(f"{where}; save the file as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
 
 
 def table_text(data: bytes, name: str) -> tuple[str, str]:

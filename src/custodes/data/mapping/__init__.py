@@ -1,1 +1,1 @@
-"""Mapping of columns to roles if their names are not the expected ones: roles, patterns, schema files, guesses."""
+"""Mapping of columns to roles with other names than readers expect: roles, patterns, schema files, guesses."""

@@ -1,4 +1,4 @@
-"""Detection of columns with human ratings by the words in their names, and patterns for them."""
+"""Detection of columns with human ratings by the words in column names, and patterns for such columns."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ RATINGS = frozenset(word_list("scores ratings score rating annotation annotation
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
-    """A pattern that matches these columns and no others among `columns`.
+    """A pattern that matches these names and no other names among `columns`.
 
-    If the names have no common form, the pattern lists them: each column is then a rater.
+    If the names have no common form, the pattern lists the names, and each column is a rater.
 
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
@@ -49,7 +49,7 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
 
 
 def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
-    """Fixed start, labels of one field or of two, the text between these, and fixed end of names."""
+    """The fixed start of names, the labels of one or two fields, the text between two fields, and the fixed end."""
     names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
     start, end = list[str](), list[str]()
     while all(name[:2] == names[0][:2] and len(name) > 2 for name in names) and not _is_label(names[0][0]):
@@ -70,8 +70,10 @@ def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], s
 
 
 def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
-    """Aspect, separator and rater in the words of a name: the rater begins with a word that looks like one, or follows
-    known aspects."""
+    """Aspect, separator and rater in the words of a name.
+
+    The rater begins with a word that looks like a rater, or follows known aspects.
+    """
     turn = 1 if rater_last else -1
     words = words[::turn]
     places = range(2, len(words), 2)
@@ -84,7 +86,7 @@ def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
 
 
 def _is_label(word: str) -> bool:
-    """Whether a word may be the label of an aspect or a rater: a known aspect, or one with a number."""
+    """Whether a word may be the label of an aspect or a rater: a known aspect, or a word with a number."""
     return _is_aspect(word) or any(sign.isdigit() for sign in word)
 
 
@@ -93,8 +95,10 @@ def _is_aspect(word: str) -> bool:
 
 
 def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
-    """Whether the parts interpreted as raters and aspects are plausible: names of raters, or a full cross of known
-    aspects and other names."""
+    """Whether the parts read as raters and as aspects are plausible.
+
+    The parts are plausible if the raters look like raters, or if known aspects are fully crossed with other names.
+    """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
     crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
@@ -106,7 +110,7 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
 def pooled_aspects(people: Sequence[str]) -> list[str]:
     """The aspects in names of human ratings, if there are several: `human_coherence` and `human_fluency`.
 
-    A part of the names is an aspect if it is a known one, or if it is crossed with a part that numbers annotators.
+    A part of the names is an aspect if the part is a known aspect or is crossed with a part that numbers annotators.
 
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
@@ -127,7 +131,8 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns with human ratings, and these columns; no pattern if only one that pools aspects fits."""
+    """Patterns of the columns with human ratings, and the matched columns; no pattern if every fit would pool
+    aspects."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))]
     of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
@@ -147,7 +152,7 @@ def _numbers_people(name: str) -> bool:
 def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
     """The paths of objects of scores, `human:scores.*` or `metric:scores.*`, and the remaining paths.
 
-    Lists of numbers, and integers below a word for ratings, are human ratings.
+    Lists of numbers, and integers below a word for ratings, are read as human ratings.
     """
     patterns, left, crossed = list[str](), list[str](), list[str]()
     parents: dict[str, list[str]] = {}
@@ -182,7 +187,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
-    """The judges whose names are those of annotators with another aspect.
+    """The judges that have the name of an annotator after another aspect.
 
     >>> sorted(beside_people(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
@@ -196,7 +201,7 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
 
 
 MOST_NAMED = 12
-"""Metrics without an aspect that a proposed command names one by one; with more, no metric is split by aspects."""
+"""Maximum number of metrics without an aspect that a proposed command names; with more, no metric has aspects."""
 
 
 def rest_pattern(
@@ -204,8 +209,8 @@ def rest_pattern(
 ) -> tuple[str, ...]:
     """Patterns of the metric columns: all remaining columns, without averages and columns that look like human ratings.
 
-    `spare` are other numeric columns, which the patterns must not match; `aspects` are those of human ratings, which
-    metrics may share.
+    The patterns must not match the numeric columns `spare`. `aspects` are the aspects of the human ratings, which
+    metrics may also rate.
     """
     left = [name for name in scores if name not in people]
     metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
@@ -223,7 +228,7 @@ def rest_pattern(
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
-    """The numbers of a column, null for other cells; no values for nested cells."""
+    """The numbers of a column, with null for cells that are not numbers; empty for a column of nested cells."""
     return (
         pl.Series(dtype=pl.Float64)
         if column.dtype.is_nested()

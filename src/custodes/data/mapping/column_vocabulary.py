@@ -177,8 +177,7 @@ GENERIC = frozenset(
 
 
 def normalised(name: str) -> str:
-    """A name in lower case without accents, with underscores between its parts: `DocID`, `doc-id` and `doc id` are
-    `doc_id`."""
+    """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
     plain = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
     return re.sub(r"[\W_]+", "_", parted.lower()).strip("_")
@@ -195,7 +194,7 @@ def stem(part: str) -> str:
 
 
 def kind_words(column: pl.Series) -> pl.Series | None:
-    """The kinds denoted by the words of a column; None if a cell is empty or has another word."""
+    """The kind of rater that each cell of a column names; None if a cell is empty or has an unknown word."""
     if column.dtype != pl.String:
         return None
     words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
@@ -204,7 +203,7 @@ def kind_words(column: pl.Series) -> pl.Series | None:
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether a rater's name looks like that of human ratings; for a `declared` metric only by unambiguous words.
+    """Whether a rater's name looks human; the name of a `declared` metric must have unambiguous words.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
@@ -216,15 +215,15 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 
 
 def looks_like_machine(label: str) -> bool:
-    """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
+    """Whether a label names a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
     words = parts(label)
     return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in words)
 
 
 def is_model_name(label: str) -> bool:
-    """Whether a label in a column of annotators is the name of a model:
+    """Whether a label in a column of annotators is the name of a model.
 
-    `gpt-4`, `claude 3`, `llm`, and not `Claude` or `Bert`.
+    `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
     words = parts(label)
     numbered = len(words) > 1 or any(sign.isdigit() for sign in label)
@@ -233,7 +232,7 @@ def is_model_name(label: str) -> bool:
 
 
 def averages(columns: Sequence[str]) -> list[str]:
-    """The columns that are computed from human ratings, such as means or measures of spread: `human_avg` with
+    """The columns that are computed from human ratings, such as means or measures of spread: `human_avg` beside
     `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
@@ -266,17 +265,17 @@ FACTS_OF_LOGS = frozenset(
         " attempts status http finish stop id idx index uuid guid hash unnamed url uri page year"
     )
 )
-"""Words in names of columns that are neither scores nor systems, such as the latency of a request."""
+"""Words in names of columns that hold neither scores nor systems, such as the latency of a request."""
 IDS = frozenset(word_list("id idx index uuid guid hash url uri"))
-"""Words in names of columns that may be the item."""
+"""Words in names of columns that may identify the item."""
 TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
-"""Cells that are a time."""
+"""Pattern of cells that hold a time."""
 TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good bad correct incorrect t f y n"))
 """Labels that are judgements."""
 
 
 def is_fact(name: str) -> bool:
-    """Whether the name of a column is that of a property of a request or a row, not of a score.
+    """Whether a column, by its name, holds a property of a request or a row and not a score.
 
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)
@@ -294,7 +293,7 @@ def is_measure(name: str) -> bool:
 
 
 def forms(name: str) -> list[str]:
-    """Words that may identify a column: its name, and for a path also its last part, or the part before it.
+    """The names to look up for a column: the name, and for a path also the last part or the part before `id`.
 
     >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
@@ -321,11 +320,11 @@ CORE = {
     "context": frozenset(word_list("context contexts passage passages retrieved evidence")),
     "winner": frozenset(word_list("winner preference preferred verdict choice vote chosen better")),
 }
-"""Parts of names that suggest a role for a column without a common name of the role."""
+"""Parts of names that suggest a role, for columns without one of the common names."""
 
 
 def _by_part(role: str, name: str) -> bool:
-    """Whether a part of a name (for outputs the last part) suggests the role."""
+    """Whether a part of a name suggests the role; for outputs only the last part counts."""
     words = parts(name)
     if role == "text":
         others = CORE["source"] | CORE["references"] | CORE["winner"]
@@ -334,7 +333,7 @@ def _by_part(role: str, name: str) -> bool:
 
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
-    """The columns that may have a role by their names, the most reliable first; misspelled names come last."""
+    """The columns whose names suggest a role, the most reliable names first and misspelled names last."""
     names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
@@ -350,7 +349,7 @@ def named(role: str, columns: Sequence[str]) -> list[str]:
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of columns whose names differ in one part that distinguishes sides: `model_a` and `model_b`."""
+    """Pairs of columns whose names differ only in the part for the side: `model_a` and `model_b`."""
     by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
     pairs = []
     for one, name in by_parts.items():

@@ -51,7 +51,7 @@ LISTED = 20
 class UnfitError(InputError):
     """The columns of a table do not fit its reader, so a mapping may help.
 
-    The attributes are the problem, and further advice if no mapping is found.
+    The attributes are the problem, and the advice that is shown if no mapping is found.
     """
 
     def __init__(self, wrong: str, more: str = "") -> None:
@@ -61,10 +61,11 @@ class UnfitError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """A table after mapping: its frame (None: texts only), its table of items (None: no data on items), its texts
-    (None: no texts mapped), and notes.
+    """A table after mapping, with notes.
 
-    `wide`: the table was wide, and patterns of column names made it long.
+    `frame` is the table with columns named by roles (None if only texts are mapped). `items` is the table of items
+    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide`: whether patterns
+    of column names converted a wide table to a long one.
     """
 
     frame: pl.DataFrame | None
@@ -83,8 +84,8 @@ class Columns:
 
     @classmethod
     def make(cls, mapping: Any) -> Columns:
-        """From a user's mapping of role to column; `score` may be one or several patterns, `text` a pattern with
-        `{system}`, `human` and `metric` paths such as `scores.*`.
+        """The mapping of a user, from role to column. `score` may be one or several patterns, `text` may be a pattern
+        with `{system}`, and `human` and `metric` may be paths such as `scores.*`.
 
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
         ('human_{aspect}', 'metric:{rater}')
@@ -106,14 +107,16 @@ class Columns:
         winner = roles.get("winner")
         fields = ColumnPattern.readings(winner)[0].fields if isinstance(winner, str) and "{" in winner else ("rater",)
         if "rater" not in fields or "system" in fields:
-            raise OptionError(f"columns: winner={winner!r}: a pattern of verdicts has {{rater}}, and not {{system}}")
+            raise OptionError(
+                f"columns: winner={winner!r}: a pattern of verdicts needs {{rater}} and must not have {{system}}"
+            )
         score = roles.get("score")
         is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
         if is_pattern or (isinstance(score, Sequence) and not isinstance(score, str)):
             patterns = (score,) if isinstance(score, str) else tuple(roles["score"])
             del roles["score"]
             if not patterns:
-                raise OptionError("columns: score has no pattern; leave it out, or give one or more")
+                raise OptionError("columns: score is empty; leave score out, or give at least one column or pattern")
         patterns = (*paths, *patterns)
         for role, name in (*roles.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name, str) or not name.strip():
@@ -123,7 +126,8 @@ class Columns:
         columns = cls(roles=roles, patterns=patterns)
         if columns.text_pattern and set(columns.text_pattern.fields) != {"system"}:
             raise OptionError(
-                f"columns: text={roles['text']!r}: a pattern of texts has {{system}} and no other placeholder"
+                f"columns: text={roles['text']!r}: a pattern of texts needs {{system}} and must not have other "
+                f"placeholders"
             )
         return columns
 
@@ -134,7 +138,8 @@ class Columns:
         return ColumnPattern.readings(written)[0] if "{system" in written else None
 
     def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The columns of verdicts that a pattern `winner` matches, with their labels; none where it is no pattern."""
+        """Column to its labels, for the columns of verdicts that `winner` matches; empty if `winner` is not a
+        pattern."""
         written = self.roles.get("winner", "")
         if "{rater" not in written:
             return {}
@@ -142,12 +147,15 @@ class Columns:
         return split_columns(ColumnPattern.readings(written)[0], free)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-        """If `winner` is a pattern, the table with one row per verdict; otherwise the unchanged table."""
+        """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
         split = self.verdict_columns(frame.columns)
         if not split:
             return frame
         if "rater" in (*self.roles, *frame.columns):
-            raise OptionError(f"{where}: the pattern winner and a column both give the rater; remove one of the two")
+            raise OptionError(
+                f"{where}: the pattern of winner names raters, and so does column rater; remove the pattern or the "
+                f"column"
+            )
         rows = []
         for name, labels in split.items():
             kind = labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")
@@ -168,14 +176,15 @@ class Columns:
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
     def over(self, other: Columns) -> Columns:
-        """This mapping completed by another one: roles and patterns given here take precedence."""
+        """This mapping, completed by another mapping; roles and patterns of this mapping take precedence."""
         both = {**other.roles, **self.roles}
         roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
     def reach(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The table with nested cells expanded to columns if the mapping names paths into them; else unchanged."""
+        """The table with nested cells expanded to columns if the mapping names paths into nested cells; otherwise the
+        unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
         named = [*names, *self.patterns]
         if not any("." in name or "*" in name for name in named):
@@ -186,9 +195,9 @@ class Columns:
         return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
-        """Raise for a column that exists in no table, and for a pattern without a match;
+        """Raise for a column that exists in no table, and for a pattern without a match.
 
-        `tables`: the columns of each.
+        `tables` has the columns of each table.
         """
         check_text_roles(self.roles)
         if not tables:
@@ -198,11 +207,13 @@ class Columns:
             if role == "phrase":
                 check_phrases(name)
                 if "winner" not in self.roles and "winner" not in names:
-                    raise OptionError("columns: phrase reads the cells of winner; map winner to their column")
+                    raise OptionError(
+                        "columns: phrase needs a column of winners; map winner to the column with the phrases"
+                    )
             elif role == "text" and self.text_pattern:
                 if not any(self.texts(columns).systems for columns in tables):
                     raise OptionError(
-                        f"columns: text={name!r} matches no column without a role; columns: "
+                        f"columns: text={name!r} matches no column that is still without a role; columns: "
                         f"{listed(names, limit=LISTED)}"
                     )
             elif not several(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
@@ -238,7 +249,7 @@ class Columns:
             scores = [name for name in idle if not is_fact(name) and counted_cells(frame[name])[1]]
             if self.patterns and scores:
                 raise UnfitError(
-                    f"{where}: no pattern matches a column, and columns hold numbers ({listed(scores)}); add a pattern"
+                    f"{where}: no pattern matches the columns that hold numbers ({listed(scores)}); add a pattern"
                 )
             text_notes += noted(("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"))
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
@@ -256,7 +267,7 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in texts.roles and not {"system_a", "model_a"} & set(mapped.columns):
             mapped = mapped.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            message = f"{where}: no column contains the names of the systems of a pair, so they are called a and b"
+            message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
         split = self.split(frame.columns)
@@ -266,7 +277,7 @@ class Columns:
         if of_files and "item" in keys and rated and not mapped.select(keys).is_duplicated().any():
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
-            message = f"{where}: no column is the system; all rows are of one, which is called {system} like the file"
+            message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
             notes += noted(("system-of-file", True, message))
         if not split:
             return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
@@ -304,7 +315,7 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
-        """The columns after mapping: new name to old; without columns on items and columns that are replaced."""
+        """New name to old name of each column, without columns that describe items and columns that are replaced."""
         here, texts = self._here(columns), self.texts(columns)
         gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
@@ -340,7 +351,7 @@ def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, st
 
 
 def _free(columns: Iterable[str]) -> list[str]:
-    """The columns that patterns may match: those without a role; none in a table of verdicts or of long ratings."""
+    """The columns without a role, which patterns may match; empty for a table of verdicts or of long ratings."""
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []
@@ -348,9 +359,9 @@ def _free(columns: Iterable[str]) -> list[str]:
 
 
 def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """One row per item from the columns that describe items; raises for two values of one item."""
+    """A table with one row per item and the columns that describe items; raises for two values of one item."""
     if "item" not in mapped.columns:
-        raise OptionError(f"columns: {facts.columns[0]} describes items, and {where} has no item column; map item")
+        raise OptionError(f"columns: {facts.columns[0]} describes items, but {where} has no column of items; map item")
     values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
     rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *values])
     rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
@@ -360,13 +371,13 @@ def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.D
 def _long(
     mapped: pl.DataFrame, split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """The long table of the score columns, and notes on the others."""
+    """The long table of the score columns, and notes on columns that are not used."""
     keys = [name for name in ROW_KEYS if name in mapped.columns]
     by_system = all("system" in labels for _, labels in split.values())
     for name in ("item",) if by_system else ("item", "system"):
         if name not in keys:
             raise UnfitError(
-                f"{where}: patterns name the score columns, but no column is the {name}; name it, as in "
+                f"{where}: the patterns match score columns, but no column is the {name}; name a column, as in "
                 f"{name}=NAME. Columns: {listed(mapped.columns, limit=LISTED)}"
             )
     labels = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
@@ -390,7 +401,7 @@ def _long(
 def melted(
     frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
 ) -> pl.DataFrame:
-    """The long table of some columns, with the labels of each; `keys` are the key columns of the rows.
+    """The long table of some score columns, with the labels of each column; `keys` are the columns that name a row.
 
     Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError` with the
     row of the wide table.
@@ -426,7 +437,10 @@ def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> li
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
-    """Labels for the rows of a column, from its name; the kind in a pattern takes precedence over that of the row."""
+    """Labels for the rows of a score column, from the name of the column.
+
+    The kind in a pattern takes precedence over the kind in the row.
+    """
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
@@ -457,14 +471,16 @@ def _check_people(
         others = [rater for rater in raters if rater != labels_of["rater"] and rater not in odd]
         if others and (labels_of["rater"] in odd or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
             raise InputError(
-                f"{where}: by {split[name][0].written!r} column {name!r} is aspect {labels_of['aspect']!r} by the"
-                f" person {labels_of['rater']!r}; if that is a metric or an average, say which labels there are, as in"
+                f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect {labels_of['aspect']!r} "
+                f"rated"
+                f" by annotator {labels_of['rater']!r}; if {name!r} is a metric or an average, list the annotators, as "
+                f"in"
                 f" {{rater:{','.join(others[:3])}}} (a comma list of globs)"
             )
 
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
-    """Raise for two columns of the same rater, aspect and repeat, and for a rater with both kinds."""
+    """Raise for two columns of the same rater, aspect and repeat, and for a rater of two kinds."""
     seen: dict[tuple[str, ...], str] = {}
     kinds: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
@@ -479,6 +495,6 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
         other, kind = kinds.setdefault(row.get("rater", name), (name, row.get("kind", "")))
         if row.get("kind", "") != kind:
             raise InputError(
-                f"{where}: rater {row['rater']!r} is {kind or 'of no kind'} by column {other!r} and"
-                f" {row.get('kind') or 'of no kind'} by {name!r}; a rater has one kind"
+                f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other!r} and"
+                f" {row.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
             )

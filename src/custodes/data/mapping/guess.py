@@ -1,5 +1,4 @@
-"""Guesses of a mapping for a table that cannot be read as it is, from names and content; only working ones are
-shown."""
+"""Guesses of a mapping, from names and cells, for a table that no reader accepts; only working guesses are shown."""
 
 from __future__ import annotations
 
@@ -69,7 +68,8 @@ PROSE = 4
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
-    """The mapping of texts that reads the table and is certain from names and cells; None without any."""
+    """The mapping of texts that reads the table and is certain from names and cells; None if there is no such
+    mapping."""
     head = frame.head(LOOKED_AT)
     for guess, sure in text_guesses(frame.head(SAMPLED), declared):
         if guess != declared and reads(head, guess):
@@ -84,11 +84,11 @@ def suggested(
     wrong: str,
     nested: Collection[str] = (),
 ) -> str:
-    """Advice `; try --column item=doc_id ...` with the first guess that reads the table; empty without any.
+    """Advice `; try --column item=doc_id ...` with the first guess that reads the table; empty if no guess reads it.
 
     `declared` is the mapping given by the user, which all guesses keep; `nested` are the columns from nested cells. A
-    guess that would drop a score column because of invalid cells is not suggested; instead the advice is what to
-    correct, unless the message `wrong` already says so.
+    guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
+    correct, unless the message `wrong` already names that cell.
     """
     head = frame.head(LOOKED_AT)
     ratings: Iterator[Columns] = guesses(head, declared, nested)
@@ -115,7 +115,9 @@ def suggested(
             broken = _broken(frame, guess)
             if broken:
                 return (
-                    "" if broken in wrong else f"; {broken} is not a number: correct it, and a mapping can be suggested"
+                    ""
+                    if broken in wrong
+                    else f"; {broken} is not a number: correct this cell, then a mapping can be suggested"
                 )
             return f"; try {flags(guess)} (in Python columns={guess.mapping})"
     return ""
@@ -130,9 +132,9 @@ def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
 
 
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
-    """`NAME 'cell' in row 1` for the first dropped column that holds scores except for some cells.
+    """`NAME 'cell' in row 1` for the first dropped column of scores with cells that are not numbers.
 
-    Most of its cells are numbers or similar, or its name is that of a rating.
+    A column is one of scores if most cells are numbers or similar, or if the column is named like a rating.
     """
     if not guess.matched(frame.columns):
         return ""
@@ -191,7 +193,7 @@ def guesses(
         if candidates["winner"] and two_systems:
             return  # no other layout is possible
         pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
-        # Where every row is an item of its own, no two systems can be compared.
+        # If every row is a different item, no two systems can be compared.
         pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
         places = [{"item": item, "system": system} for item, system in pairs]
         if not has_system:
@@ -237,8 +239,7 @@ def _with_texts(
 
 
 def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses completed by the user's mapping; columns with the name of their role need no entry, nor patterns without
-    a match."""
+    """Guesses completed by the user's mapping, without columns named by their role and patterns without a match."""
     for roles, patterns in shapes:
         twice = {"source"} if roles.get("source") == roles.get("item") else set()
         twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
@@ -367,14 +368,14 @@ def _wide(
 
 
 def _may_name(column: pl.Series) -> bool:
-    """Whether cells may be names of raters: each occurs in several rows, and none is a malformed number."""
+    """Whether cells may be names of raters: each cell occurs in several rows, and no cell is a malformed number."""
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
 def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
-    """Whether numbers may be scores: the column is named like a score, or it is no other known property."""
+    """Whether numbers may be scores: the column is named like a score, or at least not like a known property."""
     numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
     return looks_like_score(name) or not numbers_the_item or _varies(frame, name, item)
 

@@ -49,7 +49,7 @@ FEWEST = 10
 CROSSED = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2
-"""Maximum of distinct values per row up to which a column of short words is a category, unless named like an output."""
+"""Maximum number of distinct values per row of a category: a column of short words that is not named like an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
@@ -68,7 +68,7 @@ CATEGORIES = frozenset(
 WINNERS = CORE["winner"] | {"outcome"}
 """Names of columns that name the better of two outputs."""
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
-"""Names of columns that are outputs next to other systems, and otherwise may be sources or references."""
+"""Names of columns that are outputs if other columns are systems, and otherwise may be sources or references."""
 SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
@@ -80,7 +80,7 @@ TRUTHS = len(TRUTH) + 1
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
-    """Mappings of texts that may read a table, the most likely first, and whether names and cells leave no doubt."""
+    """Mappings of texts that may read a table, the most likely first, and whether a mapping is certain."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
@@ -115,8 +115,10 @@ def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
 
 
 def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
-    """Roles and patterns of a table with one row per item, and texts and scores per system: `answer_gpt`, `human_gpt`,
-    or nested, `texts.gpt`, `scores.gpt.bleu`."""
+    """Roles and patterns of a table with one row per item, and columns of texts and scores for each system.
+
+    The columns are `answer_gpt` and `human_gpt`, or nested: `texts.gpt` and `scores.gpt.bleu`.
+    """
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
     for roles, _ in _by_common_word(frame, free, {}):
         systems = {labels["system"] for labels in matches(roles["text"], free).values()}
@@ -161,7 +163,7 @@ def looks_like_score(name: str) -> bool:
 
 
 def may_be_scores(column: pl.Series) -> bool:
-    """Whether a column could hold scores: neither row numbers nor a property of a request or text, as tokens."""
+    """Whether a column may hold scores: not row numbers, and not a property of a request or text such as tokens."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
     return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))
@@ -219,7 +221,7 @@ def may_be_systems(column: pl.Series) -> bool:
 
 
 def has_another_role(name: str, *roles: str) -> bool:
-    """Whether a column has the name of a role other than these."""
+    """Whether a column is named like a role that is not among these roles."""
     others = (names for role, names in NAMES.items() if role not in roles)
     return bool(set(forms(name)) & {word for names in others for word in names})
 
@@ -261,7 +263,8 @@ def _of_glob(name: str, glob: str) -> bool:
 
 
 def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
-    """Candidate columns for the item: ids by name, the source, then other labels, those with most values first."""
+    """Candidate columns for the item: ids by name, the source, then columns of other labels with the most values
+    first."""
     labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
     labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
     labels = [name for name in labels if not is_measure(name)]
@@ -274,7 +277,7 @@ def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list
 
 
 def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Candidate columns for the system: by name (those with several labels first), and by their cells alone."""
+    """Candidate columns for the system: first by name (columns with several labels first), then by cells."""
     by_name = [name for name in named("system", free) if not is_time(frame[name]) and not frame[name].dtype.is_nested()]
     by_name = [name for name in by_name if not is_prose(frame[name]) and _labels_few(frame[name])]
     by_name.sort(key=lambda name: frame[name].n_unique() < 2)
@@ -308,7 +311,7 @@ def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
 def _place(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
-    """Item and system of a table with one row per output, and whether their names say so."""
+    """Item and system of a table with one row per output, and whether the names of both columns are common ones."""
     by_name, others = _systems(frame, free)
     systems = [declared["system"]] if "system" in declared else [*by_name, *others][:CHOICES]
     if "system" in frame.columns:
@@ -342,7 +345,7 @@ def _are_conversations(column: pl.Series) -> bool:
 
 
 def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """Layout with one row per conversation; the output is its last turn, or in another column."""
+    """Layout with one row per conversation; the output is the last turn, or a column of outputs."""
     for name in [name for name in free if _are_conversations(frame[name])]:
         left = [other for other in free if other != name]
         last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_of(cell))]
@@ -368,7 +371,7 @@ def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
 
 
 def _without_side(name: str) -> str:
-    """The name of a column of a pair without the part for its side; `system` where nothing is left."""
+    """The name of a column of a pair without the part for the side; `system` if no other part remains."""
     decided = {side for pair in DECIDED for side in pair}
     return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided) or "system")
 

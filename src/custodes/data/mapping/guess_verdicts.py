@@ -27,7 +27,7 @@ def verdict_guesses(
 ) -> Guess:
     """Layouts with two systems and the winner.
 
-    As `preference`, only columns with negative numbers are tried unless they have that name: there 0 is a tie.
+    A column is tried as `preference` only if it has that name or negative numbers; there 0 is a tie.
     """
     pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
     head = frame.head(SAMPLED)
@@ -55,7 +55,7 @@ Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
 
 
 def _patterns(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
-    """The winner and the loser, or a column of verdicts for each rater, beside the names of the systems."""
+    """Layouts with the winner and the loser, or with the names of the systems and a column of verdicts per rater."""
     first = base.get("system_a", "")
     if not first or any(is_number(frame[name]) for name in base.values()):
         return
@@ -75,7 +75,7 @@ def _columns(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
 
 
 def _phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bool) -> Verdicts:
-    """A column of phrases, which mostly name the outputs in the order in which the judge saw them."""
+    """Layouts with a column of phrases. Phrases mostly name the outputs in the order in which the judge saw them."""
     for winner in columns:
         by_position = phrases[winner].replace("{winner}", "{position}")
         for phrase in (by_position, phrases[winner]) if in_order else (phrases[winner], by_position):
@@ -83,7 +83,7 @@ def _phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bo
 
 
 def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
-    """Roles including those of the two outputs, if present; then without these."""
+    """Roles with the two outputs, if the table has columns of outputs; then roles without outputs."""
     outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
     if outputs:
         yield {**roles, **outputs}, ()
@@ -91,7 +91,7 @@ def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
 
 
 def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
-    """Patterns of two or more columns of verdicts, `{rater}_choice`; nothing for one column."""
+    """Patterns such as `{rater}_choice` of at least two columns of verdicts; empty for one column."""
     if len(columns) < 2:
         return
     names = []
@@ -105,7 +105,7 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
 def other_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
-    """Further roles for columns with the names of these roles."""
+    """Further roles: columns that are named like one of these roles."""
     others: dict[str, str] = {}
     for role in roles:
         free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]

@@ -20,10 +20,10 @@ from custodes.errors import listed
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A mapped table with the kinds of its raters, as far as words or the name of the column determine them.
+    """A mapped table with a column of kinds, if words or the name of the column of raters determine the kinds.
 
-    Words such as `llm` are those of metrics. Without a column of kinds, labels of a column such as `annotator` are
-    human (except names of models), and those of a column such as `metric` are metrics (except names such as `human`).
+    Words such as `llm` mean metrics. Without a column of kinds, labels in a column such as `annotator` are human
+    (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
     """
     if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
         return mapped.with_columns(words), []

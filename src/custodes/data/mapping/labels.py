@@ -44,7 +44,7 @@ NOT_LABELS = frozenset(
 """Words in names of columns that describe a judgement but are not labels."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
-"""Words in column names that identify neither rater nor criterion."""
+"""Words in column names that name no rater and no criterion."""
 
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
 """Words in names of columns with a judge's scores next to its labels."""
@@ -107,7 +107,7 @@ class LabelLayout:
 
     @property
     def used(self) -> set[str]:
-        """The columns with a role; clusters may also be used as slices."""
+        """The columns with a role, without clusters, which may also be slices."""
         rater = (self.rater, self.kind, self.aspect)
         single = (self.item, self.label, *rater, self.probability, self.n_outputs, self.repeat, self.invalid)
         return {name for name in (*single, *self.human, *self.metrics) if name}
@@ -158,8 +158,8 @@ JUDGED = LabelLayout(
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     """The layout of a table of labels; None for other tables.
 
-    Without patterns, only words or numbers of two known labels are accepted, so that a table of ratings is not mistaken
-    for labels.
+    Without patterns, the cells must be words or numbers of a known pair of labels, so that a table of ratings is not
+    mistaken for labels.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
 
 
 def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
-    """Columns of known words of two labels that are called like labels: `is_correct`, `passed`; none beside scores."""
+    """Columns of known binary labels with names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     last = {*LABEL_WORDS, *POLARITY}
@@ -267,7 +267,7 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Rater and criterion of columns named by both, if annotators and judges share several criteria.
+    """Rater and criterion of each column named by rater and criterion, if annotators and judges share criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
@@ -296,12 +296,12 @@ def _human_first(name: str) -> bool:
 
 
 def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
-    """Whether a column without a judge holds human labels: known words, or words in a column with such a name."""
+    """Whether a column holds human labels in a table without a judge, by its words or by its name."""
     return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
 
 
 def _same_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether at least two columns share words that are most of the words of each."""
+    """Whether at least two columns share most of their words."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     shared = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
     return bool(shared) and all(2 * len(shared) > len(one) for one in vocabularies)
@@ -317,7 +317,7 @@ def _all_words(columns: Iterable[pl.Series]) -> bool:
 
 
 def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
-    """Layout with one row per label, with its rater or kind."""
+    """Layout with one row per label, and a column for the rater or the kind."""
     if declared.patterns:
         return None
     roles, names = declared.roles, list(words)
@@ -372,7 +372,7 @@ def _of_both(column: pl.Series, kind: pl.Series) -> bool:
 
 
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds, or if there is only one kind."""
+    """Whether some value of a column occurs with both kinds, or the table has only one kind."""
     return kind.n_unique() < 2 or _of_both(column, kind)
 
 
@@ -392,7 +392,7 @@ def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> 
 
 
 def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
-    """The layout with its item, its systems, clusters and inclusion probabilities."""
+    """The layout, completed by columns of the item, the systems, the clusters and the inclusion probabilities."""
     roles, used = declared.roles, layout.used
     free = [name for name in frame.columns if name not in used and not frame[name].dtype.is_nested()]
     if "system" in roles:
@@ -450,7 +450,7 @@ def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
 
 
 def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
-    """The columns of model and version that vary; if neither does, the single model name."""
+    """The columns of model and version with several values; if both are constant, the name of the model."""
     varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
     model = next((name for name in models if varying[name]), "")
     version = next((name for name in versions if varying[name]), "")

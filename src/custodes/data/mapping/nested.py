@@ -26,10 +26,10 @@ def nested_columns(frame: pl.DataFrame) -> list[str]:
 
 
 def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
-    """The table with a column for each value in nested cells; conversations and lists of texts are kept.
+    """The table with a column for each value in nested cells; conversations and lists of texts stay nested.
 
-    Of the `paths` named in a mapping, `outputs.*.text` makes one row per entry of the list `outputs`, and `tags.0` a
-    column of one position in a list of texts.
+    `paths` are named in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0` gives a
+    column for one position in a list of texts.
 
     >>> flattened(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
@@ -62,7 +62,7 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The table with one row per entry of a list of objects that name a system or a rater, for each such column."""
+    """The table with one row per entry of each column that holds lists of objects that name a system or a rater."""
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
@@ -119,8 +119,8 @@ def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> It
 
 
 def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
-    """Whether a list becomes columns: a list of numbers, of objects of numbers, of one object, or one with a requested
-    position."""
+    """Whether a list becomes columns: a list of numbers, of objects of numbers, or of one object,
+    or a list of which a position is requested."""
     if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
         return True
     if len(value) == 1 and isinstance(value[0], dict) and turns_of(value) is None:

@@ -27,8 +27,8 @@ EXAMPLE = "'human_{aspect}_{rater}'"
 class ColumnPattern:
     """Alternating fixed text and placeholders: `texts` has one part more than `fields`.
 
-    `kind` is that of all its raters ('' if given by a placeholder or unknown); `globs` limits the labels of
-    placeholders.
+    `kind` is the kind of all raters of the pattern ('' if a placeholder gives the kind or if it is unknown). `globs`
+    limits the labels of placeholders.
     """
 
     written: str
@@ -39,11 +39,11 @@ class ColumnPattern:
 
     @classmethod
     def readings(cls, written: str) -> list[ColumnPattern]:
-        """Possible meanings of a pattern: literal, and without a prefix `human:` or `metric:`.
+        """Possible meanings of a pattern: the literal text, and the text after a prefix `human:` or `metric:`.
 
-        The first meaning that matches columns is used.
+        Callers use the first meaning that matches columns.
 
-        A path such as `human:scores.*` matches the keys of an object and, below these, positions in lists.
+        A path such as `human:scores.*` matches the keys of an object, and positions in lists below the keys.
 
         >>> [made.kind for made in ColumnPattern.readings("metric:{rater}")]
         ['metric', 'metric']
@@ -94,7 +94,7 @@ class ColumnPattern:
             )
         words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
-            raise OptionError(f"columns: pattern {written!r} gives the kind twice; leave out {kind}: or {{kind}}")
+            raise OptionError(f"columns: pattern {written!r} gives the kind twice; remove {kind}: or {{kind}}")
         pattern_kind = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
@@ -125,16 +125,17 @@ class ColumnPattern:
 
     @property
     def fixed(self) -> str:
-        """Its fixed text without outer separators: the rater if no placeholder names one."""
+        """The fixed text of the pattern without outer separators, which is the rater if no placeholder names the
+        rater."""
         return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
 
 
 def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
     """Column to the labels in its name, for the columns that match a pattern.
 
-    A name that matches in several ways gets the labels that other columns have unambiguously (`ann1` in
-    `human_coherence_ann1` decides `human_factual_consistency_ann1`). If that does not decide, `OptionError` names two
-    ways and how to specify one.
+    A name that matches in several ways gets the labels that unambiguous columns have (`ann1` in
+    `human_coherence_ann1` decides `human_factual_consistency_ann1`). If several ways remain, an `OptionError` names two
+    ways and a pattern that allows only one of them.
     """
     ways = {column: pattern.splits(column) for column in columns}
     sure = {(name, label) for splits in ways.values() if len(splits) == 1 for name, label in splits[0].items()}

@@ -14,13 +14,13 @@ from custodes.data.table import counted
 from custodes.errors import OptionError
 
 UNREADABLE = "unreadable"
-"""The reason for a missing verdict of a cell that matches no pattern."""
+"""The reason for a missing verdict if the cell matches no pattern."""
 PLACEHOLDER = re.compile(r"\{(winner|position|tie:[^{}]+)\}")
 WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
 """A word of a verdict, in quotes or brackets."""
 SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
 LETTERS = {"a": "left", "1": "left", "first": "left", "b": "right", "2": "right", "second": "right", "c": "tie"}
-"""Words for the output shown first and second."""
+"""Words for the output shown first, and words for the output shown second."""
 WORDS = word_list(
     "a b c 1 2 tie tied draw equal same even both neither first second left right modela modelb systema systemb"
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
@@ -45,11 +45,11 @@ LONGEST = 400
 def read_phrases(
     cells: pl.Series, written: str, *, systems: Collection[str], where: str
 ) -> tuple[pl.Series, pl.Series, list[Note]]:
-    """The words of verdicts in phrases, the reason if a phrase has none, and a note that counts these.
+    """The word of the verdict in each phrase, the reason if a phrase has no verdict, and a note with their number.
 
-    `written` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output, `{position}`
-    the same with A and 1 for the output shown first, `{tie:equal*,both*}` a phrase for a tie. A single word needs no
-    pattern.
+    `written` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output. `{position}`
+    is a word for the better output, too, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
+    a tie. A single word needs no pattern.
     """
     alternatives = [_compiled(part) for part in written.split("|")]
     by_position = any(kind == "position" for kind, _ in alternatives)
@@ -108,7 +108,7 @@ def _plain(word: str) -> str:
 
 
 def proposed_phrases(cells: pl.Series) -> str:
-    """Patterns that read most cells of a column, '' without any.
+    """Patterns that read most cells of a column; '' if there are none.
 
     A pattern is derived from cells that differ only in the word for an output. It contains a word such as better, or
     begins with the word for the output.
@@ -143,7 +143,7 @@ def proposed_phrases(cells: pl.Series) -> str:
 
 
 def _templates(cell: str) -> list[tuple[str, str]]:
-    """Candidate patterns for a phrase, with the word of each."""
+    """Candidate patterns for a phrase, each with the word that it reads."""
     templates = []
     for match in TOKEN.finditer(cell):
         before, after = cell[: match.start()], cell[match.end() :]

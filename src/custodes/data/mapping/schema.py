@@ -46,7 +46,7 @@ class Schema:
             listed = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
             if key != TABLE and not (isinstance(value, str) or listed):
                 raise InputError(
-                    f'{place.name}: {key} = {value!r} is not a text; write it in quotes, such as {key} = "..."'
+                    f'{place.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "..."'
                 )
         try:
             columns = Columns.make(values.get(TABLE, {}))
@@ -59,7 +59,7 @@ class Schema:
     def under(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
-        """The schema completed by arguments of a caller, which take precedence; None: not given."""
+        """The schema completed by arguments of a caller, which take precedence if they are not None."""
         declared = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
@@ -69,7 +69,7 @@ class Schema:
         )
 
     def to_toml(self, folder: Path) -> str:
-        """TOML text that `load` can read from a file in the folder to which paths are relative."""
+        """The schema as TOML text, with paths relative to the folder of the file."""
         paths = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
         values = {**self.reading, **paths, **self.selection}
         lines = [f"{key} = {_toml(values[key])}" for key in KEYS if key in values]

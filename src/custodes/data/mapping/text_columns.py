@@ -28,8 +28,7 @@ INSTRUCTIONS = ("system", "developer")
 
 @dataclass(frozen=True, kw_only=True)
 class TextColumns:
-    """The text columns of a table: `roles` (role to column), and the `systems` of the columns that a pattern
-    matches."""
+    """The text columns of a table: `roles` (role to column), and `systems` (matched column to system)."""
 
     roles: Mapping[str, str]
     systems: Mapping[str, str]
@@ -45,8 +44,8 @@ class TextColumns:
     def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
         """One row per output: item, system, text, and the columns that describe the item.
 
-        `rated`: rows are ratings, so an output may occur in several rows. Without an item column the source, or the row
-        number, is the item; without a system column the file name is the system.
+        `rated`: rows are ratings, so an output may occur in several rows. Without an item column, the item is the
+        source or the row number. Without a system column, the system is the name of the file.
         """
         facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
         roles = dict(self.roles)
@@ -89,7 +88,9 @@ class TextColumns:
             return facts["source"].str.strip_chars().alias("item")
         if per_row:
             return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
-        raise InputError(f"{where}: no column is the item, which joins the outputs of all systems; map item or source")
+        raise InputError(
+            f"{where}: no column is the item, so outputs of different systems cannot be joined; map item or source"
+        )
 
     def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:
         name = self.roles.get("system") or ("system" if "system" in frame.columns else None)
@@ -108,7 +109,7 @@ class TextColumns:
 
 
 def several(name: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a name refers to: itself, or those matching a glob such as `reference_*`.
+    """The columns that a name refers to: the column of that name, or columns that match a glob such as `reference_*`.
 
     >>> several("ref_*", ["ref_1", "ref_2", "id"]), several("id", ["id"])
     (['ref_1', 'ref_2'], ['id'])
@@ -125,14 +126,17 @@ def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
     if not column.dtype.is_nested():
         return column.cast(pl.String)
     if not lists:
-        raise InputError(f"{where}: column {column.name!r} holds {column.dtype}; a text is needed")
+        raise InputError(f"{where}: column {column.name!r} holds {column.dtype}, expected text")
     cells = [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()]
     return pl.Series(column.name, cells, dtype=pl.String)
 
 
 def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | None, str | None]:
-    """Output, source and context of a conversation: the last answer, the turn of the user before it, and the earlier
-    turns as a dialogue; the output is None if the last turn is not an answer."""
+    """Output, source and context of a conversation.
+
+    These are the last answer, the turn of the user before that answer, and all earlier turns as a dialogue. The output
+    is None if the last turn is not an answer.
+    """
     if cell is None or cell == "":
         return None, None, None
     turns = turns_of(cell)

@@ -33,8 +33,8 @@ from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
-"""Built-in readers of tables by name; the first whose columns match is used (texts before wide, which would read texts
-as scores)."""
+"""Built-in readers of tables by name. The first reader whose columns match is used. `texts` must come before `wide`,
+which would read texts as scores."""
 
 PATH_READERS = {own.name: own for own in members(globals(), PathReader)}
 """Built-in readers of folders, archives and logs by name; tried before those of tables."""

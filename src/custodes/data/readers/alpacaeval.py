@@ -42,7 +42,9 @@ DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = the instruction, rater = the annotator; below 1.5 output_1 wins, 1.5 and 0 are ties.
+    """A study of verdicts: item = the instruction, rater = the annotator.
+
+    A preference below 1.5 means that output_1 wins; 1.5 and 0 are ties.
 
     An annotation without a preference is a reply that AlpacaEval could not parse. AlpacaEval randomises the
     presentation order without recording it, so it is unknown. Files of human annotations have no generators: systems
@@ -87,7 +89,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         (
             "old-draw",
             old,
-            f"{where}: {old} preferences are 0, an older code of AlpacaEval for a draw, and count as ties",
+            f"{where}: {old} preferences are 0, the code of older versions of AlpacaEval for a draw, and count as ties",
         ),
     )
     groups = label_column(frame, "dataset", where=where, empty=True)
@@ -115,7 +117,7 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
         f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
-        f"side. AlpacaEval's win rate, the mean of preference - 1{rate}, is in the table reference of leaderboard"
+        f"output. The table reference of leaderboard has AlpacaEval's win rate, the mean of preference - 1{rate}"
     )
     return noted(("graded-preference", between, message))
 
@@ -127,7 +129,7 @@ def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
 
 
 def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
-    """The annotators, and whether they are human: only files of human annotations number their annotators."""
+    """The annotators, and whether they are human: only files of human annotations have numbers as annotators."""
     column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if column is None:
         name = "human" if anonymous else "annotator"
@@ -139,7 +141,8 @@ def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl
 
 
 def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
-    """The instruction; if a system has several texts for it, with an id of the two texts, the same in all files."""
+    """The instruction of each row. If a system has several texts for an instruction, an id of the two texts is
+    added."""
     long = pl.concat(
         [
             pl.DataFrame({"instruction": instruction, "system": column, "text": text})
@@ -179,7 +182,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
-    """The tables with the system that differs between them renamed after its folder, and the renamed systems."""
+    """The tables, in which the system that differs between tables is renamed after the folder; and the new names."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
     systems = [
         {str(name) for column in names for name in frame[column].unique()}

@@ -1,6 +1,6 @@
 """Annotation studies (`custodes annotate`): a SQLite file, read through its views, also while it is served.
 
-Its views are in the formats of other readers, with at least the columns of `VIEWS`.
+The views of the file are in the formats of other readers, with at least the columns of `VIEWS`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of incomplete interim analyses; using them would be an additional interim analysis."""
+"""Comparisons of incomplete interim analyses, which are not used: that would be an additional interim analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
@@ -104,7 +104,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
-    """The study seen by a connection, in its own transaction; see `read_annotation`."""
+    """The study as one transaction of a connection reads it; see `read_annotation`."""
     frames, (people, answers), (cost, unit), (peeked, marked) = _asked(opened, where)
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
@@ -134,24 +134,26 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             INCOMPLETE_LOOKS,
             waiting,
-            f"{where}: {waiting} answers to incomplete interim analyses are left out; they count when "
-            "the analysis is complete",
+            f"{where}: {waiting} answers to incomplete interim analyses are left out; they count as soon as "
+            "the interim analysis is complete",
         ),
         (
             "second-opinions",
             again,
-            f"{where}: {again} second ratings measure the annotators, so they are not used to compare systems",
+            f"{where}: {again} second ratings only measure the annotators and are not used to compare systems",
         ),
         (
             "peeked",
             peeked,
             f"{where}: the owner looked at the estimates {peeked} times between interim analyses; "
-            "stopping based on these gives up to five times the stated rate of false decisions",
+            "if the owner stops because of an estimate, the rate of false decisions is up to five times the stated "
+            "rate",
         ),
         (
             "marked",
             marked,
-            f"{where}: for {marked} comparisons an annotator showed the differing words, which draws attention to form",
+            f"{where}: for {marked} comparisons an annotator displayed the differing words, which may draw attention "
+            f"to wording rather than content",
         ),
     )
     return Study(
@@ -172,8 +174,11 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 def _asked(
     opened: sqlite3.Connection, where: str
 ) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], tuple[int, int]]:
-    """Rows of the views, incomplete interim analyses and the metric's verdicts; with the numbers of excluded annotators
-    and of their answers, the cost of an answer, and how often estimates were viewed and differing words displayed."""
+    """Rows of the views, of incomplete interim analyses and of the metric's verdicts, and some numbers.
+
+    The numbers are those of excluded annotators, answers of excluded annotators, views of estimates and displays of
+    differing words, and the cost of an answer.
+    """
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     for view in sorted(there.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
@@ -181,7 +186,7 @@ def _asked(
         lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in present]
     if lacking:
         raise InputError(
-            f"{where}: written by another version of custodes, as {listed(lacking)} is missing; update custodes"
+            f"{where}: {listed(lacking)} is missing, so another version of custodes wrote this file; update custodes"
         )
     frames = {}
     for view, schema in VIEWS.items():
@@ -223,7 +228,7 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     assert second is not None
     refused = rows.filter(pl.col("preference").is_null())
     message = (
-        f"{where}: {refused.height} comparisons could not be judged by the annotator and count as "
+        f"{where}: {refused.height} comparisons could not be rated by the annotator and count as "
         f"not rated ({counted(refused['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]

@@ -34,10 +34,10 @@ MARKS = (
     *("conversation_a", "conversation_b", "response_a", "response_b", "conv_metadata", "full_conversation"),
     *("turn", "anony", "language", "tstamp", "winner_tie"),
 )
-"""Columns that identify files of Arena and MT-bench; other columns also occur in other tables of battles."""
+"""Columns that identify files of Arena and MT-bench."""
 
 OTHERS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
-"""Columns of other tables of battles that these files do not have."""
+"""Columns of other tables of battles, which files of Arena and MT-bench do not have."""
 
 READ = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
 METADATA = (
@@ -47,7 +47,7 @@ METADATA = (
 """Columns of the published files that are ignored without a note."""
 
 COUNTS_TURNS = ("anony", "language", "conv_metadata")
-"""Columns of Arena's files, in which `turn` is the length of the conversation; in MT-bench it is the judged turn."""
+"""Columns of Arena's files, where `turn` is the length of the conversation; in MT-bench `turn` is the rated turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
@@ -58,9 +58,10 @@ KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claud
 def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = the question (MT-bench: question and turn, cluster = question), group = language.
 
-    Judges called expert, author, human and arena_user are human, gpt and the like metrics. Arena's users judge one or
-    two battles each and are treated as one rater, `arena_user`; without a column `judge` all verdicts are treated as
-    those of one annotator. Texts are the answers of the models. These files do not record the presentation order.
+    Judges called expert, author, human and arena_user are human; judges such as gpt are metrics. Each user of the arena
+    gives one or two verdicts, so all users are treated as one rater, `arena_user`. Without a column `judge`, all
+    verdicts are treated as verdicts of one annotator. Texts are the answers of the models. The presentation order is
+    unknown, as these files do not record it.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
     unused = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
@@ -100,7 +101,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on them."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
-        assumed = f"{where}: no column 'judge'; all verdicts are attributed to one annotator, 'human'"
+        assumed = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
         return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed))
     named = judges(frame, where=where)
     users = named.str.starts_with(f"{USERS}_")
@@ -110,7 +111,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The winner from three columns of 0 and 1; '?' and the cells if not exactly one of them is 1."""
+    """The winner from three columns of 0 and 1; '?' with the cells unless exactly one cell is 1."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     words_of = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")

@@ -27,10 +27,10 @@ NO_SCORE = "no score"
 
 
 def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of a judge's verdicts in both orders; the baseline is A in the first game, B in the second.
+    """A study of a judge's verdicts in both orders; the baseline is A in the first game and B in the second game.
 
-    A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed, a null game
-    was not judged.
+    A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
+    game has no verdict.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
     named = BASELINE in frame.columns
@@ -52,13 +52,13 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     )
     table = rows.join(games, on="row", maintain_order="left")
     if table.is_empty():
-        raise InputError(f"{where}: no row has a game; give judgments with 'games'")
+        raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
     signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
     preference = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
     table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
-    unnamed = f"{where}: the log does not name its baseline, called {BASELINE!r} here (gpt-4-0314 by default)"
+    unnamed = f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
     return log_study(
         table,
         where=where,

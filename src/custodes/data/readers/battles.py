@@ -24,7 +24,7 @@ from custodes.errors import InputError
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))
 SAME = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
-"""Names of columns, of which one may occur."""
+"""Alternative names of a column, of which a table may have only one."""
 
 COLUMNS = (
     ("item", *SYSTEMS[0], "winner"),
@@ -35,20 +35,21 @@ COLUMNS = (
 SAID = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
 WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""The columns of verdicts in our own format, which determine how `words` and `orders` read them."""
+"""Columns whose presence shows that the table is in our own format, which `words` and `orders` read differently."""
 
 FEW = 20
-"""Minimum number of comparisons in both orders for concluding from contradictions that a word means the position."""
+"""Minimum number of comparisons in both orders for which contradictions show that a word means the position."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
-"""Proportion of contradictory comparisons, and its ratio to that of the other reading, at which reading is refused."""
+"""Limits at which a reading is refused: the proportion of contradictory comparisons, and the ratio of this proportion
+to the proportion in the alternative reading."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
 def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts; "both bad" is a tie; without a column `rater` all verdicts are of one annotator.
+    """A study of verdicts; "both bad" is a tie; without a column `rater`, one annotator gave all verdicts.
 
     The judge may be in `judge` instead of `rater`, the reason for a missing verdict in `invalid`, the probabilities of
     A, a tie and B in `p_a`, `p_tie`, `p_b`, and the time in `seconds`. Rows with `role` `second` are second opinions
@@ -91,7 +92,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     preferences, counted = read_verdicts(
         verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
-    assumed = f"{where}: no column 'rater'; all verdicts are attributed to one annotator, 'human'"
+    assumed = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
     notes += [
         *order_notes,
         *counted,
@@ -120,7 +121,7 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
                 "presentation order of that row is unknown; give the order, or name the system"
             ),
         )
-    # Words for positions without any order column: the columns are in displayed order.
+    # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
     order = order.set(places & (order == 0), 1.0)
     preference = reading.preference.set(places & (order < 0), None).fill_null(-reading.place)
     verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
@@ -137,20 +138,20 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
     if who is not None:
         raise InputError(
-            f"{where}: no column is a rater, and {who!r} may be one; try {option('rater', who)} (in "
+            f"{where}: no column is the rater, but {who!r} may name the raters; try {option('rater', who)} (in "
             f"Python columns={{'rater': {who!r}}}), or remove the column if one person gave all "
             "verdicts"
         )
 
 
 def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
-    """Advice if each row is a different item while another column of items has repeated values."""
+    """A note if each row is a different item and a further column of items has repeated values."""
     columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
     again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
     if not again or frame[item].n_unique() < frame.height:
         return []
     message = (
-        f"{where}: {item} differs in every row, and {again[0]!r} repeats; if {again[0]!r} is the "
+        f"{where}: {item} differs in every row, but values of {again[0]!r} repeat; if {again[0]!r} is the "
         f"item, try {option('item', again[0])}"
     )
     return noted(("item-in-each-row", True, message))
@@ -163,7 +164,7 @@ def may_say_who(columns: Sequence[str]) -> list[str]:
 
 
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
-    """A note if A or 1 was read as a column, and outputs were shown in an order other than that of the columns."""
+    """A note if A or 1 was read as a column although the displayed order may differ from the order of the columns."""
     turned = unsure & (verdicts["order"] == "ba")
     if not turned.any():
         return []
@@ -182,19 +183,19 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
     either = (
-        f"{100 * so:.0f} % of comparisons contradict each other under this reading, "
-        f"{100 * otherwise:.0f} % when read as the position"
+        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, "
+        f"{100 * otherwise:.0f} % if the cells mean the position"
     )
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
         raise InputError(
-            f"{where}: {column} {words_seen} may mean the column or the position shown, and is read "
-            f"as the column ({either}). Write left, right for the position, model_a, model_b for the "
-            "column"
+            f"{where}: {column} {words_seen} may mean the column or the position; it was read as "
+            f"the column ({either}). Write left and right for positions, or model_a and model_b for "
+            "columns"
         )
     message = (
-        f"{where}: {column} {words_seen} is read as the column of the system, for any presentation "
+        f"{where}: {column} {words_seen} means the column of the system, in either presentation "
         f""
-        f"order{f' ({either})' if twice.height else ''}; write left, right for the position shown"
+        f"order{f' ({either})' if twice.height else ''}; write left and right for positions"
     )
     return noted(("place-or-column", int(turned.sum()), message))
 

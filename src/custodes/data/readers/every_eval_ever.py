@@ -51,8 +51,10 @@ RESULTS = layout(
 
 
 def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = sample, system = model, rater = metric of the aggregate file, else name of the
-    evaluation."""
+    """A study of scores: item = sample, system = model, rater = metric.
+
+    The aggregate file names the metric; without an aggregate file, the rater is the name of the evaluation.
+    """
     records = LogRecords(where=where)
     results = _results({file.parent for file in files})
     datasets = {result.source_data.dataset_name for result in results.values()}

@@ -43,9 +43,9 @@ LOG = layout({"eval": {"task": str, "model": str}, "status": (str, "started"), "
 
 
 def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = task/sample, system = model, rater = scorer (with several values: scorer/value).
+    """A study of scores: item = task/sample, system = model, rater = scorer (scorer/value if it has several values).
 
-    Epochs are repeats, the group is the task, texts are the last answer of the model.
+    Epochs are repeats. The group is the task. The text is the last answer of the model.
     """
     records = LogRecords(where=where)
     unfinished: list[str] = []
@@ -82,9 +82,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     if mixed and invalid == "error":
         examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text among numbers ({examples}); numbers and "
-            f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)} can be read. "
-            "To drop and count the others: --invalid drop (in Python invalid='drop')"
+            f"{where}: {lost} scores are text in a scorer with numbers ({examples}); allowed are numbers and "
+            f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. "
+            "To drop and count such scores, use --invalid drop (in Python invalid='drop')"
         )
     not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
     notes = noted(

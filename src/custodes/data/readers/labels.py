@@ -18,7 +18,7 @@ from custodes.data.table import check_unique, counted, label_column
 from custodes.errors import InputError, listed
 
 Labels = tuple[pl.DataFrame, list[Note]]
-"""A row per label: item, system, repeat, rater, aspect, kind and word; with notes."""
+"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes."""
 
 LAYOUT = "label-columns"
 """The note on which columns were read as labels."""
@@ -115,7 +115,9 @@ def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, whe
     kinds_of = table.select("rater", "kind").unique(maintain_order=True)
     both = kinds_of.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if both.len():
-        raise InputError(f"{where}: rater {both[0]!r} is human and metric; a rater has one kind")
+        raise InputError(
+            f"{where}: rater {both[0]!r} has labels of kind human and of kind metric; give each rater one kind"
+        )
     hint = "number the runs in a column, as in repeat=NAME"
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
     reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()

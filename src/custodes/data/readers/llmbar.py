@@ -21,7 +21,7 @@ GOLD = "gold"
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = dataset/item, rater = judge/prompt, human rater = gold.
 
-    Both columns refer to the original order: the winner in the swapped order is already mapped back.
+    The columns of winners refer to the original order: LLMBar has already mapped the winner in the swapped order back.
     """
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}
@@ -49,7 +49,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     items, _ = Items.make(datasets, where=where)
     judges = rows["rater"].unique(maintain_order=True)
     if GOLD in judges:
-        raise InputError(f"{where}: a judge is named {GOLD!r}, which is the human rater here; rename it")
+        raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judges, "metric")}),
@@ -68,7 +68,9 @@ def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
     items = rows["item"]
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
-        lambda rows, first: f"{where}: item {items[first]!r} has another gold label in row {rows}; an item has one",
+        lambda rows, first: (
+            f"{where}: item {items[first]!r} has a different gold label in row {rows}; give each item one gold label"
+        ),
     )
     return gold_rows.unique("item", keep="first", maintain_order=True)
 

@@ -53,8 +53,9 @@ RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores: item = task/doc_id, system = model, rater = metric (or metric/filter).
 
-    The group is the task. A filter is the processing of answers before scoring. Model and directions are those of the
-    results file of the run; without one, the system is the name of the folder and higher is better.
+    The group is the task. A filter is the processing of answers before scoring. The results file of the run
+    gives the model and the directions. Without a results file, the system is the name of the folder and higher is
+    better.
     """
     records = LogRecords(where=where)
     upward: dict[str, dict[bool, str]] = {}
@@ -103,7 +104,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 
 
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
-    """Add the lines of one file; each rater with its metric as named in the run."""
+    """Add the lines of one file, and the metric of each rater as the run names it."""
     raters: dict[str, str] = {}
     for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():
@@ -126,13 +127,14 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
                 raters[metric + suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
-            f"{file.name}: no metric in any line; every key except {listed(sorted(KNOWN), limit=3)} is read as a metric"
+            f"{file.name}: no line has a metric; every key except {listed(sorted(KNOWN), limit=3)} would be read as a "
+            f"metric"
         )
     return raters
 
 
 def _text(resps: list[Any]) -> str | None:
-    """The answer, if the model generated one: choices are only scored by their likelihood."""
+    """The answer that the model generated; None for choices, of which the model only computes likelihoods."""
     first = resps[0] if resps else None
     while isinstance(first, list) and len(first) == 1:
         first = first[0]
@@ -146,7 +148,8 @@ def _prompt(arguments: Any) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results file that belongs to a sample file: the one with the same date, else the last one in its folder."""
+    """The results file that belongs to a sample file: the results file of the same date, else the last results file in
+    the folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars

@@ -95,7 +95,7 @@ def top_keys(path: Path) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
-    """The keys, cached while the file does not change, as every format needs them."""
+    """The keys, cached while the file does not change, since every format reads the keys."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -121,11 +121,11 @@ def label(value: Label) -> str:
 
 @dataclass(kw_only=True)
 class LogRecords:
-    """Scores, texts and sources of a log, added one at a time; `where` is the name of the log in messages.
+    """Scores, texts and sources of a log, which are added one by one; `where` is the name of the log in messages.
 
-    `scores`: item, system, rater, aspect, repeat and score; `texts`: item, system and text; `sources`: item, source and
-    references, of which the first of an item counts; `groups`: item to group; `lower`: raters for which lower is
-    better; `left_out`: non-numeric values, by rater.
+    `scores` has item, system, rater, aspect, repeat and score. `texts` has item, system and text. `sources` has item,
+    source and references; the first row of an item counts. `groups` maps an item to a group. `lower` has the raters for
+    which lower is better. `left_out` counts non-numeric values by rater.
     """
 
     where: str
@@ -148,7 +148,9 @@ class LogRecords:
         """Register a run; a second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
-            raise InputError(f"{self.where}: {first} and {source} both hold {model} on {task}; give one of them")
+            raise InputError(
+                f"{self.where}: {first} and {source} are both runs of {model} on {task}; give only one of these runs"
+            )
         self.runs[task, model] = source
 
     def score(self, item: str, system: str, rater: str, value: float | None, *, repeat: str = "0") -> None:
@@ -251,7 +253,7 @@ def log_reader(
 
 
 def number(value: object, words: Mapping[str, float] = {}) -> float | None:
-    """A value as a number: true is 1, a text is the number in it, a word of `words` its number; else None."""
+    """A value as a number: true is 1, a text is read as a number, a word of `words` has a number; else None."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)

@@ -27,7 +27,7 @@ WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of a judge's verdicts in both orders, or of its scores; item = question and turn, cluster = question.
 
-    The rater is the judging model, without the name of the prompt, which differs by category and turn.
+    The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
     """
     pairs = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if pairs else SINGLE, optional=frame.columns)
@@ -55,7 +55,7 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
-    # If scores were compared, no pair was displayed: the second game is a copy of the first.
+    # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
     scored = label_column(frame, "m1_score", where=where, empty=True) != ""
     rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=scored)
     games = [
@@ -85,7 +85,8 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
             (
                 "judge-failed",
                 count,
-                f"{where}: {count} scores are -1 (no score found in the judge's answer) and count as not rated",
+                f"{where}: {count} scores are -1, which means that the judge's reply had no score, and count as not "
+                f"rated",
             ),
             (
                 "repeats",
@@ -97,7 +98,7 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
 
 
 def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
-    """`item` and `cluster` of each row: `81/turn 2` of question 81; without turns the question, and no cluster."""
+    """`item` and `cluster` of each row, such as `81/turn 2` and `81`; without turns, the question and no cluster."""
     rows = pl.DataFrame(
         [
             label_column(frame, question, where=where).alias("question"),
@@ -112,7 +113,7 @@ def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", 
 
 
 def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The names of judges; for a pair (model, prompt), as a list or as JSON, the model."""
+    """The names of judges; if a cell is a pair of model and prompt (a list or JSON), the model."""
     column = frame["judge"]
     if column.dtype in (pl.List, pl.Array):
         frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())

@@ -51,7 +51,7 @@ def _unknown(path: Path, name: str) -> str:
     parts = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
     if not parts:
         return f"{name}: the folder is empty; give a folder or file with data"
-    return f"{name}: the layout of this folder is unknown ({KNOWN}); name one of its parts: {listed(parts, limit=5)}"
+    return f"{name}: the layout of this folder is unknown ({KNOWN}); give one of its entries: {listed(parts, limit=5)}"
 
 
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -83,7 +83,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
-    """The test set named by a part: TESTSET/LP, one of the two, or more path components if names are ambiguous."""
+    """The test set named by a part: TESTSET/LP, TESTSET or LP, or more path components if names are ambiguous."""
     fitting = [
         label
         for label in labels
@@ -93,7 +93,7 @@ def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
         return part if part in labels else fitting[0]  # type: ignore[return-value]
     if part is None or fitting:
         raise InputError(f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {listed(fitting)}")
-    raise InputError(f"{where}: no {part!r} in it; it holds {listed(labels)}{suggestion(part, labels)}")
+    raise InputError(f"{where}: no test set {part!r}; test sets: {listed(labels)}{suggestion(part, labels)}")
 
 
 def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:

@@ -17,7 +17,7 @@ NAMED = {
         ("ba", "b", "bfirst", "bleft", "leftisb", "modelb", "modelbfirst", "systemb", "systembfirst", "right"), -1.0
     ),
 }
-"""Orders in lower case without blanks and marks: 1 if the system in the first column was shown first."""
+"""Words for orders, in lower case without blanks and marks; 1 if the system in the first column was shown first."""
 
 FLAGS = {
     **dict.fromkeys(
@@ -29,11 +29,11 @@ FLAGS = {
     **dict.fromkeys(("first", "1st"), 1.0),
     **dict.fromkeys(("second", "2nd"), -1.0),
 }
-"""Words for whether the outputs were swapped, or for the first or second order."""
+"""Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
 MOST = 0.5
-"""Proportion of a rater's comparisons that must occur in both orders for the names of its other rows to give the
-order."""
+"""Minimum proportion of a rater's comparisons in both orders; above this proportion, the names in all rows of the rater
+are in displayed order."""
 
 UNKNOWN = ("", "unknown")
 WRITTEN = ("ab", "ba", "")
@@ -46,13 +46,13 @@ COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
 def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
-    """1 if the system of the first column was shown first, -1 the second, 0 unknown; per row.
+    """The order of each row: 1 if the system of the first column was shown first, -1 for the second, 0 if unknown.
 
-    `table` has item, system_a, system_b, rater and optionally aspect and repeat as text, `frame` may have `order`. A
-    rater's comparison that occurs as (A, B) and as (B, A) was shown in both orders: then its names are in displayed
-    order, unless its order column contradicts this. The same holds for all rows of that rater without an order, if half
-    of its comparisons occur in both orders. `written`: the columns are in our own format, so `ab` and `ba` are never
-    names of systems.
+    `table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have `order`. If a
+    rater's comparison occurs as (A, B) and as (B, A), it was shown in both orders, and the names are in displayed order
+    unless the column of orders contradicts this. If half of a rater's comparisons occur in both orders, the names in
+    all rows of the rater without an order are in displayed order. `written`: the columns are in our own format, so `ab`
+    and `ba` are never names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
@@ -89,9 +89,9 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     refuse(
         rows["against"],
         lambda numbers, at: (
-            f"{where}: order {order[at]!r} contradicts the swapped names of rows {numbers}: together "
-            "they place the same system first in both orders. Write original and swapped where the "
-            "names are in the order shown"
+            f"{where}: order {order[at]!r} contradicts the swapped names in rows {numbers}: by order and "
+            "names, the same system was shown first in all these rows. If the names are in the displayed "
+            "order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
@@ -107,10 +107,14 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     pairs = rows.filter("swapped").select(COMPARISON).n_unique()
     some = rows.filter(pl.col("swapped").any().over("rater"))
     unknown = some.filter(pl.col("shown") == 0).height
-    rest = f"; the order of {unknown} other verdicts is unknown, as few occur in both" if unknown else ""
+    rest = (
+        f"; the order of {unknown} further verdicts is unknown, as too few comparisons occur in both orders"
+        if unknown
+        else ""
+    )
     message = (
         f"{where}: {pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
-        f"presentation orders, with the system named first shown first{rest}"
+        f"presentation orders; the system named first was shown first{rest}"
     )
     return rows["shown"], noted(("order-by-names", pairs, message))
 

@@ -63,7 +63,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
-"""A row per item with its description; item, system, value and position of each output; and notes."""
+"""A table of items with descriptions, a table of outputs (item, system, value and position), and notes."""
 
 
 def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
@@ -80,7 +80,8 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
         systems = [str(name).strip() for name, value in outputs.items() if value is not None]
         if len({*systems} - {""}) < len(systems):
             raise InputError(
-                f"{place}: outputs name a system twice, or leave a name empty; give each output its own system"
+                f"{place}: two outputs have the same system, or a system has no name; give each output a different "
+                f"system"
             )
         cells += [(item, str(name).strip(), value, place) for name, value in outputs.items() if value is not None]
     return frame.with_columns(items), cells, notes
@@ -94,7 +95,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     scores = [name for name in others if counted_cells(frame[name])[1] and not is_fact(name)]
     if scores:
         raise UnfitError(
-            f"{where}: texts and scores ({listed(scores)}) in one table",
+            f"{where}: the table has texts and scores ({listed(scores)})",
             "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
     rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
@@ -114,9 +115,9 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
-    """Text and images of an output:
+    """Text and images of an output, from a text or an object with text and images.
 
-    a text, or an object with both. Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
+    Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
     """
     if isinstance(value, str | bool):
         return value, []
@@ -142,9 +143,9 @@ def _several(value: Any, name: str, where: str) -> list[str]:
 
 
 def _meta(value: Any, name: str, where: str) -> str:
-    """An object as JSON;
+    """An object as JSON.
 
-    from structs of a dataframe, which have the keys of all rows, keys without a value are removed.
+    Structs of a dataframe have the keys of all rows, so keys without a value are removed.
     """
     if value is None or value == "":
         return ""

@@ -33,8 +33,8 @@ def _check(reader: TableReader) -> None:
 
 
 def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
-    """A wrapped `make`: the study notes which reader was used, and errors of the reader become one line that names
-    it."""
+    """The function `make` of a reader, wrapped: the study notes the reader, and an error of the reader becomes one line
+    that names the reader."""
 
     def make(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         who = f"the reader {reader.name!r} of the package {package}"

@@ -17,7 +17,7 @@ Invalid = Literal["error", "drop", "force"]
 class TableReader:
     """A format of tables: required columns (alternatives), excluded columns, and how it makes a study.
 
-    `marks`: at least one of these columns must be present, because other tables have the required columns too.
+    `marks`: at least one of these columns must be present, since tables of other formats have the required columns too.
     `make(frame, where=, invalid=)` gets a frame with at least one row.
     """
 

@@ -53,12 +53,15 @@ def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
         lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
     )
     if frame.height % 2:
-        raise InputError(f"{where}: {frame.height} rows, an odd number; a pair needs two rows")
+        raise InputError(f"{where}: the number of rows is odd ({frame.height}); a pair needs two rows")
     unlike = (ref.gather_every(2) == ref.gather_every(2, 1)) | (subset.gather_every(2) != subset.gather_every(2, 1))
     firsts = pl.Series([mark for pair in unlike for mark in (pair, False)], dtype=pl.Boolean)
     refuse(
         firsts,
-        lambda rows, _: f"{where}: row {rows} and the next are not a pair; a pair has one subset, ref 1 and ref 0",
+        lambda rows, _: (
+            f"{where}: row {rows} and the next row are not a pair; the rows of a pair have the same subset, and ref 1 "
+            f"and 0"
+        ),
     )
 
 

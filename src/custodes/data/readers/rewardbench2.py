@@ -50,8 +50,8 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
     """A study of prompts: item = subset/id, group = subset, rater = the reward model, the human rater is `ref`.
 
     Systems are the positions of completions (chosen, rejected_1, rejected_2, rejected_3; in subsets with several right
-    ones chosen_1, chosen_2, ...). `ref` prefers every right one to every wrong one, and has no preference between two
-    right or two wrong ones.
+    ones chosen_1, chosen_2, ...). `ref` prefers every right completion to every wrong completion, and has no preference
+    between two right or two wrong completions.
     """
     return replace(join([_read(file) for file in files]), name=where)
 
@@ -60,13 +60,13 @@ def _read(path: Path) -> Study:
     records = LogRecords(where=path.name, kinds={PERSON: "human"})
     table = parsed(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
     if table.model == PERSON:
-        raise InputError(f"{path.name}: the model is named {PERSON!r}, which is the human rater here; rename it")
+        raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
     prompts: Prompts = []
     for place, (name, subset, scores, correct, texts) in enumerate(_entries(table, path.name), start=1):
         if not 0 <= correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
                 f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
-                f"{correct}; the numbers must agree"
+                f"{correct}; give a score for each text, and at most as many correct ones"
             )
         item = f"{subset.strip()}/{label(name)}"
         prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
@@ -90,15 +90,15 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
         columns = [[None] * len(table.id) if each is None else each for each in lists]
     else:
         raise InputError(
-            f"{where}: the layout is not that of {WHAT}: neither scores and num_correct (RewardBench "
-            "2) nor scores_chosen and scores_rejected (RewardBench)"
+            f"{where}: this is not a file of {WHAT}, as required lists are missing: RewardBench 2 "
+            "has scores and num_correct, RewardBench has scores_chosen and scores_rejected"
         )
     columns = [table.id, table.subset, *columns]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise InputError(
-            f"{where}: its lists have {listed(sorted(lengths))} entries, expected one per prompt; the "
-            "file may be truncated"
+            f"{where}: the lists have different lengths ({listed(sorted(lengths))}), but each needs one "
+            "entry per prompt; the file may be truncated"
         )
     for name, subset, *rest in zip(*columns, strict=True):
         scores, correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
@@ -150,7 +150,7 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
 
 
 def _systems(n_right: int, n_wrong: int) -> list[str]:
-    """chosen and rejected; chosen_1, chosen_2, ... if there are several."""
+    """Names of the positions: chosen and rejected; with several completions of a side chosen_1, chosen_2, ..."""
     return [
         side if count == 1 else f"{side}_{place}"
         for side, count in (("chosen", n_right), ("rejected", n_wrong))

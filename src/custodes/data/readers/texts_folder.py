@@ -34,7 +34,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     """The study of the texts below a folder; an item is the name of a file without its suffix."""
     where = path.resolve().name
     if part is not None:
-        raise InputError(f"{where}: a folder of texts without parts; remove '::{part}'")
+        raise InputError(f"{where}: a folder of texts has no parts; remove '::{part}'")
     rows: list[tuple[str, str, str]] = []
     facts: dict[str, dict[str, str]] = {role: {} for role in ROLES}
     contents = []
@@ -62,7 +62,11 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
     missing = items * systems.len() - frame.height
     notes = noted(
-        ("texts-folder", True, f"{where}: systems are the folders ({listed(systems)}), items the files in them"),
+        (
+            "texts-folder",
+            True,
+            f"{where}: each folder is read as a system ({listed(systems)}), and each file as an item",
+        ),
         ("missing-outputs", missing, f"{where}: {missing} of {items * systems.len()} outputs have no file"),
     )
     digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in contents))

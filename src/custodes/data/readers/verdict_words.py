@@ -25,7 +25,7 @@ UNSURE = {
     **{f"{thing}{mark}": sign for thing in THINGS[2:] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
     **{f"{thing}{mark}": sign for thing in THINGS for mark, sign in {"1": 1.0, "2": -1.0}.items()},
 }
-"""Words read as columns; with both presentation orders they might also be positions."""
+"""Words that are read as columns, but may mean positions in data with both presentation orders."""
 
 COLUMNS = {
     **{f"{thing}{mark}": sign for thing in THINGS[:2] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
@@ -42,7 +42,7 @@ ALLOWED = (
     "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
 )
 NEAR = ("model_a", "model_b", "left", "right", "first", "second")
-"""Words suggested for an unreadable one."""
+"""Words that are suggested for an unreadable word."""
 
 SIGNS = ("1", "0", "-1", "")
 """Verdicts in our own format."""
@@ -55,8 +55,9 @@ SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
 class Said:
     """Meaning of cells, per row.
 
-    `preference`: 1 the first column, 0 a tie, -1 the second, null unreadable or empty; `place`: the same for cells that
-    refer to the displayed position; `unsure`: may refer to either, read as the column; `both_bad`.
+    `preference`: 1 for the first column, 0 for a tie, -1 for the second column, null if unreadable or empty. `place`:
+    the same codes for cells that name the displayed position. `unsure`: cells that are read as the column but may name
+    the position. `both_bad`: cells that mean that both outputs are bad.
     """
 
     preference: pl.Series
@@ -75,15 +76,15 @@ def plain(words: pl.Series) -> pl.Series:
 
 
 def without_empty(verdict: pl.Series) -> pl.Series:
-    """Cells as text, '' where no verdict was given."""
+    """Cells as text, with '' for a missing verdict."""
     return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
 
 
 def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
     """Meaning of each cell: `first` and `second` are the names of the systems of its row, in column order.
 
-    `written`: the columns are in our own format, so 0 is always a tie, and if all cells are signs none is the name of a
-    system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
+    `written`: the columns are in our own format, so 0 is always a tie, and if all cells are signs, no cell is the name
+    of a system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
     words = plain(verdict)
     by_number, slots = _numbers(verdict, where=where, ties=written)
@@ -97,8 +98,8 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     refuse(
         (named != sign).fill_null(False),
         lambda rows, at: (
-            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is a code for one system and the "
-            f"name of the other ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
+            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is ambiguous: the code for one system "
+            f"is the name of the other system ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
         ),
     )
     unsure = (words.is_in(list(UNSURE)) | (slots & by_number.is_not_null())) & named.is_null()
@@ -111,7 +112,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
 
 
 def likely(word: str, systems: Collection[str]) -> str:
-    """The probable meaning of an unreadable word; '' without a similar one."""
+    """The probable meaning of an unreadable word; '' if no known word is similar."""
     short = plain(pl.Series([word])).item()
     if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
@@ -130,7 +131,7 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
 
 
 def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
-    """1 if a cell is the first label of its row, -1 if it is the second, null if neither, both or empty.
+    """1 if a cell is the first label of the row, -1 if it is the second label, null if it is both, none or empty.
 
     >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
@@ -152,7 +153,7 @@ def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, 
     refuse(
         value < -1,
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers}, a graded scale whose direction is unknown (row "
+            f"{where}: {verdict.name} is {numbers}, a graded scale of unknown direction (row "
             f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
         ),
     )

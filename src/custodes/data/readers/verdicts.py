@@ -1,4 +1,4 @@
-"""Unreadable verdicts: refused with their rows, or dropped and counted for each rater."""
+"""Unreadable verdicts, which are refused with row numbers, or dropped and counted for each rater."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def read_verdicts(
     unused: Sequence[str] = (),
     failure: str = "",
 ) -> tuple[Preferences, list[Note]]:
-    """Preferences from a table with their columns and `verdict`, the text from which `preference` was read.
+    """Preferences from a table with the columns of preferences and `verdict`, the text of `preference` in the file.
 
     `preference` is null if the verdict is empty (a missing row) or unreadable; `row` is the row in the file, if it
-    differs from that in the table. `likely` gives the probable meaning of a word ('' for none); `unused` are columns of
-    the file that may distinguish duplicate rows; `invalid` and probabilities are as in `Preferences.make`. `failure` is
-    the format's own code for a judge's reply that could not be parsed: such verdicts are unreadable, noted and never
-    refused.
+    differs from the row in the table. `likely` gives the probable meaning of a word ('' if unknown). `unused` are
+    columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as in `Preferences.make`.
+    `failure` is the code of the format for a judge's reply that could not be parsed: such verdicts count as unreadable,
+    and are noted but never refused.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -87,8 +87,8 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
         return ""
     of_raters = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst.iter_rows()), limit=3)
     return (
-        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and "
-        f"invalid='drop' allows {100 * DROPPED:.0f} %; correct them, or drop them all with "
+        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, but "
+        f"invalid='drop' allows at most {100 * DROPPED:.0f} %; correct them, or drop them all with "
         "--invalid force (in Python invalid='force')"
     )
 
@@ -166,8 +166,8 @@ def log_study(
         column = _distinguishing(unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high")))
         if column:
             raise InputError(
-                f"{where}: {repeats} verdicts occur again for the same rater, item and order, and differ "
-                f"in {column!r}, which is not read. Try {option('order', column)} if it is the "
+                f"{where}: {repeats} verdicts occur again for the same rater, item and order, but differ "
+                f"in column {column!r}, which is not read. Try {option('order', column)} if this column is the "
                 "presentation order, or remove the column if it numbers runs"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))

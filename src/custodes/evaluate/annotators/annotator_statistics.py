@@ -26,7 +26,7 @@ FEWEST = 12
 """Minimum number of clusters of an annotator's shared items for an estimate and a test of agreement."""
 FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
 ALL_EQUAL = "all answers are equal"
-NO_AGREEMENT = "the others agree too little with one another"
+NO_AGREEMENT = "the other annotators agree too little with one another"
 ABOVE_CHANCE = "agreement is above that of random answers"
 
 
@@ -93,7 +93,7 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
 
 
 def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
-    """Compare each annotator (workers,) with the others on the same tasks; only the `trusted` ones are a reference.
+    """Compare each annotator (workers,) with the `trusted` other annotators on the same tasks.
 
     P-values of 'agrees at least half as much as the others' and of 'agrees no more than random answers', and the reason
     why the first is not tested.

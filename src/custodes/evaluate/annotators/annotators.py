@@ -78,14 +78,18 @@ class Annotators(Result):
         ),
         share(
             "agreement",
-            f"mean proportion of the others with the same answer; null with fewer than {FEWEST} "
+            f"mean proportion of the other annotators with the same answer; null with fewer than {FEWEST} "
             "clusters of shared items",
             "Others agree",
             interval=True,
             best="high",
         ),
         count("decided", "verdicts for one side, with known presentation order", essential=False),
-        share("first_rate", "proportion of these for the output shown first", "First shown"),
+        share(
+            "first_rate",
+            "proportion of the verdicts counted in `decided` that prefer the output shown first",
+            "First shown",
+        ),
         share("tie_rate", "proportion of ties among verdicts", "Ties"),
         score("seconds", "median seconds per verdict, if the file has them", "Seconds"),
         p_value(
@@ -102,10 +106,10 @@ class Annotators(Result):
         ),
         p_value(
             "p_chance",
-            "test of 'agrees with the others no more than random answers', one-sided, unadjusted",
+            "one-sided test of 'agrees with the other annotators no more than random answers do', unadjusted",
             essential=False,
         ),
-        label("untested_reason", "why agreement with the others is not tested", essential=False),
+        label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
         labels("flags", f"significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why there is no competence or no interval", essential=False),
         rows=lambda made: _shown(made.annotators),
@@ -354,7 +358,7 @@ def _notes(
     doubled = int(part.doubled.sum())
     return noted(
         ("method", bool(method), f"{part.what}{of}: combined by {method}, because {why}"),
-        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are neither labels nor competence"),
+        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are no labels and no competence"),
         (
             "few-annotators",
             n < FEW_ANNOTATORS and not slots,

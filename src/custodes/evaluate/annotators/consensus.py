@@ -131,7 +131,7 @@ def _enough(part: AnnotatorAnswers) -> bool:
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
     """(workers,): Cohen's kappa of each annotator with the consensus.
 
-    NaN if neither varies, or if fewer than `least` answers would be wrong by chance, which is too few for an estimate.
+    NaN if neither the annotator nor the consensus varies, or if fewer than `least` answers would be wrong by chance.
     """
     counts = answers.confusion(posterior)
     total = counts.sum(axis=(1, 2))

@@ -242,9 +242,9 @@ def ceiling(
     models, not for refitted ones. An aspect rated on one item or cluster only is excluded.
 
     With level='system' the sum of a system's ranks over items is predicted from its rank sums by the features, scaled
-    to win rates against the other systems. `kendall` is of pairs of systems, each left out of the fit and of the ranks
-    of the others (leave-pair-out); `r2` and `information` leave out one system. Intervals resample systems. There are
-    no paths of metrics and no halo. Six systems are needed.
+    to win rates against the other systems. `kendall` compares pairs of systems. Each pair is left out of the fit and of
+    the ranks of all other systems (leave-pair-out). `r2` and `information` leave out one system. Intervals resample
+    systems. There are no paths of metrics and no halo. Six systems are needed.
 
     References
     ----------
@@ -363,7 +363,7 @@ def _system_level(
 
 
 def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
-    """Notes on too few clusters, or systems, for intervals."""
+    """Notes where there are too few clusters or systems for an interval."""
     if level == "output":
         return few_clusters_notes(who.design.n_units, resamples)
     n = len(who.design.systems)

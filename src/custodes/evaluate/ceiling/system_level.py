@@ -39,8 +39,9 @@ FEWEST_SYSTEMS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class SystemTarget(PredictedAspect):
-    """The rank sums of systems by one aspect. `systems` (N,) are those that it rated, `wins` (raters, N, N) how often
-    each beats each other one by each rater, `times` (1 + B, N) bootstrap weights of systems, row 0 the data."""
+    """The rank sums of systems by one aspect. `systems` (N,) are the systems with a rating of the aspect. `wins`
+    (raters, N, N) counts, for each rater, how often the row system beats the column system. `times` (1 + B, N) are
+    bootstrap weights of systems; row 0 is the data."""
 
     systems: NDArray[np.intp]
     wins: Floats

@@ -31,7 +31,7 @@ AGAINST_CONFIDENCE = 0.99
 FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
 """Minimum number of resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
-"""Coverage of a metric relative to the others below which a warning is given."""
+"""A metric is reported if its coverage is lower by more than this fraction than the highest coverage of a metric."""
 ROUNDING = 1e-9
 
 
@@ -97,10 +97,10 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
 
 
 ADVICE = {
-    False: "; if they are distances, declare higher_is_better = false in a raters file",
+    False: "; if lower values of these metrics are better, declare higher_is_better = false in a raters file",
     True: (
-        ", declared higher_is_better = false; if higher is better, declare true in the raters "
-        "file, else do not use them"
+        ". The raters file declares higher_is_better = false; if higher is better, declare true, else do not use these "
+        "metrics"
     ),
 }
 """Advice on a metric with negative agreement, by whether it is declared as lower is better."""
@@ -134,7 +134,7 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
 
 
 def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
-    """(systems, systems): number of items for which annotators rated the outputs of both, singly or in a comparison."""
+    """(systems, systems): number of items for which annotators rated the outputs of both systems."""
     from scipy.sparse import csr_array
 
     scored, system = np.nonzero(np.isfinite(comparison.scores.human))
@@ -182,7 +182,7 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
 def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
     """Names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    The others are the raters themselves, or the scores `of`.
+    The several other raters are those in `names`, or, if `of` is given, the raters with the scores `of`.
     """
     group = scores if of is None else of
     if len(group) < 2 + (of is None) or not group.size:

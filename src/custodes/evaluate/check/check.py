@@ -60,17 +60,17 @@ class Check(OfProblems):
         count("verdicts", "pairwise verdicts"),
         share("coverage", "proportion of item × system cells with a score"),
         count("missing", "cells without a score"),
-        share("ties", "proportion of ties among its comparisons; null for one of several annotators"),
+        share("ties", "proportion of ties among the rater's comparisons; null for an annotator if there are several"),
         score("low", "lowest score", "Lowest"),
         score("high", "highest score", "Highest"),
         essential=False,
     )
     texts: pl.DataFrame = table(
-        "One row per system, of texts without scores and verdicts.",
+        "One row per system. Only for texts without scores and verdicts.",
         label("system", "name of the system"),
         count("items", "items with an output of any system"),
         count("outputs", "items with an output of this system"),
-        count("missing", "items without one, or with an empty one"),
+        count("missing", "items without an output of this system, or with an empty output"),
         count("duplicates", "outputs that equal the output of another system for the same item"),
         count("distinct", "different texts"),
         score("words", "mean number of words of an output"),
@@ -84,8 +84,8 @@ class Check(OfProblems):
         score("highest", "highest possible score, as declared"),
         score("cost", "cost per output, as declared"),
         label("cost_unit", "unit of the cost"),
-        share("truncated", "outputs of which only a part fitted into its input"),
-        label("signature", "what its scores depend on: library, version, parameters"),
+        share("truncated", "proportion of outputs that were too long for the input of the rater"),
+        label("signature", "library, version and parameters on which the scores of the rater depend"),
         essential=False,
     )
     problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="the question")

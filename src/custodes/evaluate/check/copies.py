@@ -29,7 +29,7 @@ FEWEST_DISTINCT = 5
 
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
-    """Systems that equal the references, and systems with the same outputs as another one."""
+    """Systems whose outputs equal the references, and systems with the same outputs as another system."""
     by_metric: dict[str, list[str]] = {}
     scores = _metric_scores(chosen)
     for system, metric in _at_maximum(scores):
@@ -62,7 +62,7 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
 
 
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    """Systems with the highest score of a metric on all items, while hardly any other output has it, and the metric.
+    """Pairs of a system and a metric: the system has the highest score on all items, hardly any other output has it.
 
     Systems that have the lowest score on all items by equally many metrics are excluded, because their outputs are
     empty or broken.

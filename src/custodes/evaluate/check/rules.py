@@ -40,23 +40,23 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "negative-agreement": (
         "warning",
-        "metrics with negative agreement with annotators (Kendall below 0, all metrics tested "
-        "together at {alpha:.0%}): {metrics}{advice}",
+        "these metrics order outputs significantly against the annotators (Kendall correlation below 0, all metrics "
+        "tested together at level {alpha:.0%}): {metrics}{advice}",
     ),
     "one-sided-annotators": (
         "warning",
-        "annotators never prefer the system other than {side!r}. If these are sides of a pair "
-        "(chosen, rejected) and not systems, read sample accuracy; favoritism and rankings have "
+        "annotators never prefer another system to {side!r}. If the systems are sides of a pair "
+        "(chosen, rejected), read sample accuracy; favoritism and rankings have "
         "no meaning",
     ),
     "coverage-differs": (
         "warning",
-        "metrics that did not rate all comparisons with human ratings: {metrics}. Those that they rated may be "
-        "easier, so two metrics are compared on what both rated",
+        "metrics that did not rate all comparisons with human ratings: {metrics}. The comparisons that a metric rated "
+        "may be easier, so two metrics are compared on the comparisons that both metrics rated",
     ),
     "different-items": (
         "warning",
-        "annotators rated different items of different systems ({systems}), so means would "
+        "annotators did not rate the same items for all systems ({systems}), so means would "
         "confound systems with items; system scores are adjusted for items",
     ),
     "disjoint-systems": (
@@ -69,8 +69,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "one-order": (
         "warning",
-        "judges that saw every pair of systems in one order only: {raters}. Position bias and "
-        "preference cannot be separated; show some comparisons in both orders",
+        "judges that saw every pair of systems in one order only: {raters}. Position bias cannot be separated from "
+        "preference; show these judges some comparisons in both orders",
     ),
     "one-of-two-orders": (
         "warning",
@@ -87,8 +87,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "same-signature": (
         "warning",
-        "raters with the same signature under several names: {raters}. They are one rater "
-        "counted several times; keep one, or correct the signatures in the raters file",
+        "raters with the same signature under several names: {raters}. These names are one rater "
+        "counted several times; keep one name, or correct the signatures in the raters file",
     ),
     TRUNCATED: (
         "warning",
@@ -108,7 +108,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "missing-outputs": (
         "warning",
-        "{n} of {cells} outputs are missing or empty: {systems}. Systems are compared on the items that both answered",
+        "{n} of {cells} outputs are missing or empty: {systems}. Two systems are compared on the items for which both "
+        "systems have an output",
     ),
     "constant-outputs": ("warning", "systems with the same text for every item: {systems}; check how they were run"),
     "duplicate-outputs": (

@@ -314,18 +314,18 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
             f"{lost} rankings of pairs of raters excluded from the means ({rule}): on these "
             f"{rankings.unit}s one rater is constant, or they rated fewer than two common outputs",
         ),
-        ("no-annotators", alone, "no human ratings: metrics are compared with each other alone"),
+        ("no-annotators", alone, "there are no human ratings, so metrics are compared only with each other"),
         ("no-pairs", bool(none) and not alone, f"no two raters to compare for {', '.join(none)}{hint}"),
         (
             "negative-agreement",
             len(against),
             f"rankings opposite to human ratings: {listed(against)}. If lower is better, declare it "
-            "in the raters file (higher_is_better = false), else their distances mislead",
+            "in the raters file (higher_is_better = false), else the distances of these metrics mislead",
         ),
         (
             "one-item",
             1 if who.design.n_units < 2 else 0,
-            "one item or cluster only: no resampling, and so no intervals",
+            "there is only one item or cluster, so nothing can be resampled and there are no intervals",
         ),
         (
             "weights-unused",
@@ -340,7 +340,7 @@ def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
     who, humans = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
-        "human-human averages pairs of two annotators on one aspect, of one annotator's aspects, "
-        "and of neither; select one aspect to see the agreement between annotators"
+        "human-human is a mean over pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
+        "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
     )
     return noted(("mixed-human-pairs", human_raters == "annotators" and several, message))

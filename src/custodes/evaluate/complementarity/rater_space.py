@@ -50,7 +50,7 @@ def structure(
             "partial-representation",
             int((~shared).sum()),
             f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
-            f"{rankings.thing}s; the others lack a rank by some rater",
+            f"{rankings.thing}s; each of the other {rankings.thing}s lacks a rank by some rater",
         )
     )
     if len(placed) > 1:

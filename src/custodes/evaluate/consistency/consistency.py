@@ -238,18 +238,18 @@ class Consistency(Result):
         ),
         score(
             "brier_constant",
-            "Brier score of a constant forecast: the rate of human ties, and half of the rest for either system",
+            "Brier score of a constant forecast: the rate of human ties, and equal probabilities for both systems",
             "Brier, constant",
         ),
         score(
             "brier_skill",
-            "1 - brier / brier_constant; no better than the constant forecast at 0 or less",
+            "1 - brier / brier_constant; at 0 or less the judge is no better than the constant forecast",
             "Brier skill",
             interval=True,
             best="high",
         ),
         share("mean_confidence", "mean probability of the most likely outcome of a verdict", "Mean confidence"),
-        share("accuracy", "proportion for which that outcome is the human verdict", "Accuracy"),
+        share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", "Accuracy"),
         points("overconfidence", "`mean_confidence` minus `accuracy`, in points", interval=True),
         share(
             "ece",
@@ -264,9 +264,9 @@ class Consistency(Result):
         "One row per judge and bin of its confidence: the reliability curve.",
         RATER,
         count("bin", "from the least confident; bins have similar numbers of verdicts"),
-        count("verdicts", "in it"),
+        count("verdicts", "verdicts in the bin"),
         share("mean_confidence", "mean probability of the most likely outcome"),
-        share("accuracy", "proportion for which that outcome is the human verdict", interval=True),
+        share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", interval=True),
         essential=False,
     )
     committee: pl.DataFrame = table(
@@ -290,9 +290,9 @@ class Consistency(Result):
         labels("left_out", "judges with too few comparisons", essential=False),
     )
     panels: pl.DataFrame = table(
-        "Accuracy of each judge and of majorities of several.",
+        "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority` and `best single judge` (chosen on other items), or one judge"),
-        count("size", "judges in it"),
+        count("size", "number of judges in the panel"),
         share(
             "accuracy",
             "proportion of comparisons decided as by annotators, a tie against a decision counts half; of a chosen"

@@ -171,8 +171,8 @@ def gate(
     Notes
     -----
     `require` accepts any statistic of `agreement` for which higher is better. `not_worse_than` tests whether the metric
-    reaches the agreement of another one minus `margin`, by `statistic`, on what annotators and both metrics rated. Each
-    rule is tested for each selected aspect.
+    reaches the agreement of another metric minus `margin`. Agreement is measured by `statistic` on the outputs that
+    annotators and both metrics rated. Each rule is tested for each selected aspect.
 
     A rule holds if its interval lies above the threshold, fails if it lies below, and is inconclusive otherwise.
     Intervals are those of `agreement`, at a level at which all rules and aspects hold jointly with `confidence`.
@@ -233,7 +233,7 @@ def gate(
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected.metrics):
         other = one_metric(selected, pattern, option="not_worse_than")
         if other == name:
-            raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another one")
+            raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
         rules.append(
             GateRule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other)
         )

@@ -310,7 +310,7 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
         return ""
     return (
         "annotators saw one system of a pair first more often than the other, and the metric saw outputs in other "
-        "orders, so the order can be neither adjusted for nor averaged out"
+        "orders, so the results cannot be adjusted for the order, and the order does not average out"
     )
 
 

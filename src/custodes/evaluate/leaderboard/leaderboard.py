@@ -162,15 +162,15 @@ class Leaderboard(Result):
         label(
             "cycle",
             (
-                "systems of the cycle, each significantly better than the next; of several cycles the one with the "
-                "largest minimum win rate"
+                "systems of the cycle, each significantly better than the next system; if the group has several "
+                "cycles, the cycle whose smallest win rate is largest"
             ),
         ),
         share("win_rate", "smallest win rate of a system of the cycle against the next"),
         p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
         count(
             "systems",
-            "number of systems in the group, in which each beats every other one directly or through others",
+            "number of systems in the group; each system beats every other system directly or through further systems",
             essential=False,
         ),
     )
@@ -183,7 +183,7 @@ class Leaderboard(Result):
         label("decision", "`+` system_a is better, `-` system_b, `=` neither; each pair is tested by itself"),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion; of pairs that ended, adjusted for interim analyses",
+            "wins minus losses of system_a as a proportion; adjusted for interim analyses if the pair has ended",
             interval=True,
         ),
         essential=False,

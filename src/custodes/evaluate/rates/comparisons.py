@@ -13,7 +13,6 @@ from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import number_by_unit
-from custodes.stats.rates.measures import sensitivity, specificity
 from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
 from custodes.stats.sign_test import adjust
 
@@ -31,7 +30,7 @@ def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Fl
     systems are treated as independent."""
     if not (first.n_labelled and second.n_labelled):
         return np.full(2, np.nan), np.full(2, np.nan)
-    tpr, tnr = (first.values(measure) - second.values(measure) for measure in (sensitivity, specificity))
+    tpr, tnr = (one - other for one, other in zip(first.error_rates, second.error_rates, strict=True))
     return tpr, tnr
 
 
@@ -168,8 +167,8 @@ def slice_row(
         "n_labelled": inside.n_labelled,
         **estimate_with_bounds("judge_rate", inside.judge),
         **estimate_with_bounds("corrected_rate", inside.corrected),
-        **estimate_with_bounds("tpr", bounded(inside.values(sensitivity), confidence)),
-        **estimate_with_bounds("tnr", bounded(inside.values(specificity), confidence)),
+        **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
+        **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
         "p_rate": _p_value(rate),
         "p_tpr": _p_value(tpr),
         "p_tnr": _p_value(tnr),

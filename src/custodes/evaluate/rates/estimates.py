@@ -14,7 +14,7 @@ from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
-from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff
+from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff, sensitivity, specificity
 from custodes.stats.rates.posterior import (
     NEUTRAL_PRIOR,
     PRIOR,
@@ -191,6 +191,11 @@ class JudgeRates:
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """(1 + draws,): a measure of agreement and its draws; NaN without a judge or without human labels."""
         return self.pairs.values(statistic) if self.pairs is not None and self.n_labelled else np.full(2, np.nan)
+
+    @cached_property
+    def error_rates(self) -> tuple[Floats, Floats]:
+        """TPR and TNR and their draws, each (1 + draws,)."""
+        return self.values(sensitivity), self.values(specificity)
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Measures of agreement; those for two labels are undefined with more labels."""

@@ -100,7 +100,9 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     else:
         values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
     if not np.isfinite(values).any():
-        raise InputError(f"route: {chosen} gives no confidence of {metric}; name another one with signal=NAME")
+        raise InputError(
+            f"route: {chosen} gives no confidence of {metric}; name another source of the confidence with signal=NAME"
+        )
     return JudgedOutputs(
         outputs=rows,
         metric=metric,

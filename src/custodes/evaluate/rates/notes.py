@@ -118,7 +118,7 @@ def judge_notes(
             "error-rates-not-shared",
             calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
             f"{judge.name}: TPR and TNR of the systems are not shown to differ by less than {EQUIVALENCE_MARGIN}, so "
-            "each system is corrected by its own labels",
+            "each system is corrected by the labels of its outputs",
         ),
         aspect=outputs.aspect,
     )

@@ -127,9 +127,13 @@ class Rates(Result):
         essential=False,
     )
     replacement: pl.DataFrame = table(
-        "One row per metric, where outputs have labels of several annotators: the alternative annotator test.",
+        "The alternative annotator test, one row per metric, if outputs have labels of several annotators.",
         label("metric", "name of the metric"),
-        count("annotators", "annotators tested, each with 30 outputs that another one labelled, too", "Annotators"),
+        count(
+            "annotators",
+            "annotators tested; each labelled at least 30 outputs that another annotator labelled, too",
+            "Annotators",
+        ),
         score("epsilon", "margin by which the metric may be worse, since it costs less"),
         share(
             "winning_rate",
@@ -256,7 +260,9 @@ def rates(
     if threshold is not None and not any(part.is_score.any() for part in parts):
         raise OptionError(f"threshold={threshold!r}: no metric of {selected.name} gives scores beside binary labels")
     if calibration == "shared" and max(len(part.systems) for part in parts) < 2:
-        raise OptionError("calibration='shared' needs two systems; with one, error rates are its own anyway")
+        raise OptionError(
+            "calibration='shared' needs at least two systems; leave out calibration for a study with one system"
+        )
     if sampling != "random" and not any(part.metrics for part in parts):
         raise OptionError(f"sampling={sampling!r} needs labels of a metric; {selected.name} has human labels alone")
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))

@@ -118,7 +118,7 @@ def route(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Route:
-    """Accept the judgements that agree with human labels, leave the others to annotators, and watch for a change.
+    """Accept judgements that agree with human labels, leave other judgements to annotators, and watch for a change.
 
     Notes
     -----

@@ -28,7 +28,7 @@ LEAST_FAILED = 0.01
 
 
 def faults(view: AspectResults) -> Iterator[str]:
-    """How often the best judges change their preference with the order, and the findings on each judge."""
+    """How often the best judges change the preference when the order is reversed, and the findings on each judge."""
     orders, findings = view.judges["orders"], view.judges["findings"]
     repeated = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
@@ -55,7 +55,7 @@ def faults(view: AspectResults) -> Iterator[str]:
 
 
 def _unanswered(view: AspectResults) -> Iterator[str]:
-    """Failure rates of judges, reasons of failures, and comparisons that are excluded because of them."""
+    """Failure rates of judges, reasons of the failures, and comparisons that are excluded because of failures."""
     missing = view.judges["missing"]
     half = dict(
         view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
@@ -75,7 +75,7 @@ def _unanswered(view: AspectResults) -> Iterator[str]:
         if row["rater"] in half:
             text += (
                 f" {plural(half[row['rater']], 'comparison')} queried in both orders and answered in one "
-                f"{'is' if half[row['rater']] == 1 else 'are'} excluded where both orders make one "
-                "verdict."
+                f"{'is' if half[row['rater']] == 1 else 'are'} excluded where both orders are "
+                "combined into one verdict."
             )
         yield text

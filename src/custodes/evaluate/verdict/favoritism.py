@@ -17,8 +17,8 @@ RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 def favours(view: AspectResults) -> Iterator[str]:
     """Findings of partiality of metrics that are significantly better than chance, one line per group of near copies.
 
-    Each line reports the first finding of its group. The metric that agrees best comes first, then the other metrics of
-    the top group, then all others; within each, those with the largest partiality first.
+    Each line reports the first finding of its group. The metric that agrees best comes first, then other metrics of the
+    top group, then all remaining metrics. Among metrics of the same place, larger partiality comes first.
     """
     conclusive = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive.height:
@@ -57,7 +57,7 @@ def favours(view: AspectResults) -> Iterator[str]:
 
 
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
-    """Findings in groups of near copies with the same finding; each metric is in one group."""
+    """Findings in groups of near copies with the same finding; each metric is in exactly one group."""
     groups: list[list[Row]] = []
     reported: set[str] = set()
     for row in rows:
@@ -107,7 +107,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
-    """Note on metrics without a score for the aspect, whose score for all aspects is used."""
+    """Note on metrics that have no score for the aspect, so that scores without an aspect are used."""
     overall = set(view.overall.filter("overall")["metric"])
     if named := [name for name in metrics if name in overall]:
         who = f"{subject(named, 'has', 'have')} no"
@@ -118,7 +118,7 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
 
 
 def _inconclusive(view: AspectResults) -> Iterator[str]:
-    """Systems for which the partiality of all metrics, or of the one that agrees best, is inconclusive."""
+    """Systems for which the partiality of all metrics, or of the metric that agrees best, is inconclusive."""
     open_ = pl.col("finding") == INCONCLUSIVE
     systems = view.partiality.filter(open_.all().over("system"))["system"].unique(maintain_order=True).to_list()
     if systems:
@@ -144,7 +144,7 @@ def flips(view: AspectResults) -> Iterator[str]:
             f"{plural(both, 'system pair')} as the annotators do, reverses "
             f"{percent(row['inversion'])}, misses a difference in "
             f"{percent(row['omission'])} and finds an additional one in {percent(row['insertion'])}."
-            + (f" It decides nothing on {plural(rest, 'other pair')} that annotators compared." if rest else "")
+            + (f" The metric decides nothing on {plural(rest, 'other pair')} that annotators compared." if rest else "")
         )
     if not view.reversals.height:
         yield "No metric significantly reverses a decision of the annotators."

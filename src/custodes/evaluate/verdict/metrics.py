@@ -34,7 +34,7 @@ def design(view: AspectResults) -> Iterator[str]:
 
 
 def trust(view: AspectResults) -> Iterator[str]:
-    """The metric with the highest agreement, metrics that do not differ from it, and its accuracy at system level."""
+    """The metric with the highest agreement, the tests against other metrics, and the accuracy at system level."""
     if not view.standing:
         yield "No metric can be compared with the annotators: agreement is undefined."
         return
@@ -66,7 +66,7 @@ def _score(view: AspectResults, row: Row) -> str:
 
 
 def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
-    """Tests between the best metric and the others, as the end of a sentence."""
+    """Tests of the best metric against all other metrics, as the end of a sentence."""
     tests = _tests_of(view, best["metric"], best["statistic"])
     p_values = dict(tests.select("other", "p_adjusted").iter_rows())
     level = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
@@ -88,13 +88,13 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
-    """Tests of a metric against each `other` one by a statistic."""
+    """Tests by one statistic of a metric against each other metric, which is named in the column `other`."""
     rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
 def _with_p_values(level: dict[str, float | None]) -> str:
-    """Metrics with their adjusted p-values, or with the smallest one if there are many."""
+    """Names of metrics with adjusted p-values; if there are many metrics, only the smallest p-value."""
     if len(level) <= MOST_NAMED:
         return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in level.items()])
     tested = [p for p in level.values() if p is not None]
@@ -130,7 +130,7 @@ def chance(view: AspectResults) -> Iterator[str]:
 def uncertain(view: AspectResults) -> Iterator[str]:
     """Comparisons for which the study is too small."""
     if view.standing and not view.bounded:
-        yield "There are no intervals, so no difference here can be compared with chance."
+        yield "There are no intervals, so no difference between metrics can be compared with chance."
     elif view.leaders[1:]:
         yield f"It is undecided which of {names(view.leaders)} agrees best with the annotators."
     if not view.sided:

@@ -27,8 +27,8 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-annotators")))
     yield (
         "design",
-        "There are no human ratings, so these sentences describe the preferences of the metrics, not which of "
-        "them is right. Metrics that agree may share an error.",
+        "There are no human ratings, so these sentences describe the preferences of the metrics, but not which metric "
+        "is right. Metrics that agree with each other may share an error.",
     )
     yield from (("best", text) for text in _best(results["leaderboard"], aspect))
     if "complementarity" in results:
@@ -74,9 +74,9 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     if not first:
         return ""
     if rows["part"].n_unique() > 1:
-        return "which system is best is unknown: not all are connected by comparisons"
+        return "it is unknown which system is best, because not all systems are connected by comparisons"
     if cycles.height:
-        return f"preferences form a cycle, so no ranking is consistent with them ({cycles['cycle'][0]})"
+        return f"preferences form a cycle, so no ranking is consistent with the preferences ({cycles['cycle'][0]})"
     if len(first) > 1:
         return f"which of {names(first, limit=MOST_NAMED)} is best is undecided"
     ahead = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""

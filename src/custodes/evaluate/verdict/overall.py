@@ -33,7 +33,7 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """The metrics in the top group of every aspect."""
     everywhere = leaders_everywhere(views)
     if everywhere:
-        group = f"in the top group of metrics on {_all(views)}: not significantly worse than any other"
+        group = f"in the top group of metrics on {_all(views)}: not significantly worse than any other metric"
         yield f"{subject(everywhere, 'is', 'are')} {group}."
     else:
         first = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
@@ -55,7 +55,7 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Partiality found on every aspect: metrics of the top group first, then by size."""
+    """Findings of partiality that occur on every aspect; metrics of the top group first, then larger partiality."""
     top, informed = leaders_everywhere(views), {name for view in views for name in view.side("above")}
     views = [view for view in views if not view.sided]
     findings = [{(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views]

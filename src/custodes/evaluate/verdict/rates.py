@@ -78,7 +78,7 @@ def _trust(row: Row) -> str:
         return f"{row['metric']} gives the human label in {accuracy} of cases (kappa {kappa})."
     return (
         f"{row['metric']} recognises {with_ends(row, 'tpr', write=percent)} of the outputs that are {row['label']} by "
-        f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the others (TNR); kappa {kappa}, "
+        f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the other outputs (TNR); kappa {kappa}, "
         f"{plural(row['n_labelled'], 'human label')}."
     )
 

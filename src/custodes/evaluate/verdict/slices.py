@@ -1,4 +1,4 @@
-"""Slices of items that differ significantly from the others, in agreement, favoritism and consistency."""
+"""Slices of items that differ significantly from all other items in agreement, favoritism or consistency."""
 
 from __future__ import annotations
 

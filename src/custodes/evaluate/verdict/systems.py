@@ -39,13 +39,13 @@ def best(view: AspectResults) -> Iterator[str]:
         if row["reason"]:
             reason = sentence(row["reason"])
             yield (
-                f"{part} The metric cannot be used to estimate the rest: {reason} The following sentences use "
-                "human comparisons only."
+                f"{part} The metric cannot be used to estimate the missing human preferences: {reason} "
+                "The following sentences use human comparisons only."
             )
         else:
             yield (
-                f"{part} Human preferences on all are estimated: {row['metric']} replaces the missing "
-                "ones, corrected for its errors on the annotated part. This assumes that the annotated "
+                f"{part} {row['metric']} replaces the missing human preferences, "
+                "corrected for the errors of the metric on the annotated part. This assumes that the annotated "
                 "part was drawn at random."
             )
     yield from map(_cycle, view.cycles)
@@ -69,7 +69,7 @@ def interim(view: AspectResults) -> Iterator[str]:
 
 
 def _cycle(row: Row) -> str:
-    """The systems of a cycle, each of which wins against the next."""
+    """The systems of a cycle, in which each system wins against the next one."""
     first, *others = row["cycle"].split(" > ")
     beaten = ", which beats ".join(others)
     return (
@@ -116,11 +116,11 @@ def _standing(view: AspectResults) -> str:
 
 
 def labels(view: AspectResults) -> Iterator[str]:
-    """Number of undecided pairs, and the comparisons needed by those that matter for the best system.
+    """The number of undecided pairs, and the further comparisons that would decide which system is best.
 
     First come pairs with the leader, then pairs within the top group. Decisions and forecasts use the joint test of all
-    pairs, or a pair's own comparisons if the strengths do not fit the pair. There is no forecast for a corrected
-    leaderboard.
+    pairs. If the strengths do not fit a pair, only the comparisons of this pair are used. There is no forecast for a
+    corrected leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided = [

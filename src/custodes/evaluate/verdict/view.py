@@ -122,7 +122,7 @@ def _first(frame: pl.DataFrame) -> Row | None:
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
     """The top group of metrics of each aspect, best first; empty if no metric is above chance.
 
-    If metrics were not tested against each other, these are the metrics above chance.
+    If metrics were not tested against each other, the top group has all metrics above chance.
     """
     top: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):

@@ -41,7 +41,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _tables(context: Context) -> Sequence[ChosenTable]:
     where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
-    caption = "Differences of the chosen metric from every other one"
+    caption = "Differences of the chosen metric from every other metric"
     table = chosen_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
     return [table] if context.table("agreement.comparisons").height else []
 

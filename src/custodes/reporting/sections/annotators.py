@@ -100,11 +100,11 @@ def _left_out(rows: pl.DataFrame, kind: str) -> str:
     of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
     parts = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
-    return f" Without an interval, and left out: {', '.join(parts)}." if parts else ""
+    return f" Annotators without an interval are left out: {', '.join(parts)}." if parts else ""
 
 
 def looks_of(study: Study) -> pl.DataFrame:
-    """Last interim analysis of each pair, its margin if refusals had been answers, and its margin on the current
+    """Last interim analysis of each pair, the margin if refusals had been answers, and the margin on the current
     answers; empty without interim analyses.
 
     Interim analyses concern only the first aspect of a study.

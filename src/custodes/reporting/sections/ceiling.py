@@ -158,7 +158,7 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
 
 
 def sentences(result: Ceiling) -> list[str]:
-    """Sentences on aspects for which metrics predict worse than the other human aspects do."""
+    """Sentences on aspects that metrics predict worse than human ratings of other aspects do."""
     texts = []
     for a, b, more, less in (
         (
@@ -188,7 +188,7 @@ def sentences(result: Ceiling) -> list[str]:
 
 
 def halo_sentences(result: Ceiling) -> list[str]:
-    """Sentences on ratings that an annotator's own other aspects predict better than those of other annotators do."""
+    """Sentences on ratings for which other aspects by the same annotator predict better than by other annotators."""
     same, other, metrics = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
     leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])

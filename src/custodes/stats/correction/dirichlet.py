@@ -1,4 +1,4 @@
-"""Posterior of win, tie and loss probabilities from human ratings alone, in closed form with a uniform prior."""
+"""Posterior of win, tie and loss probabilities from only human ratings, in closed form with a uniform prior."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEPS = 100
 
 
 def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estimate:
-    """Posterior of win, tie and loss probabilities from human counts (..., 3) alone, without draws.
+    """Posterior of win, tie and loss probabilities from only human counts (..., 3), without draws.
 
     p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, since they take most of the
     time. No other value is NaN: without ratings the posterior is the prior.

@@ -75,7 +75,7 @@ class Counts(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """Tables of which none is the mirror image of another.
+    """Tables without duplicates, where the mirror image of a table counts as a duplicate.
 
     `rows` (k, 15) are as for `Counts.of_row`; `even` (k,): whether a row is its own mirror image. For every
     original table (...), `where` is its position among the rows, and `swapped` whether it is the mirror image of that
@@ -99,7 +99,7 @@ def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
 
 
 def margin_of(outcome: NDArray[Any]) -> Floats:
-    """Wins minus losses, divided by their total with ties: (..., 3) -> (...), NaN for a total of 0."""
+    """Wins minus losses, divided by the sum of wins, ties and losses: (..., 3) -> (...), NaN for a sum of 0."""
     return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
 
 
@@ -158,8 +158,8 @@ class Estimate:
         )
 
     def symmetric(self, which: NDArray[np.bool_]) -> Estimate:
-        """The estimates averaged with their mirror images, for tables (...) that are their own mirror images: theta is
-        1/2, without error."""
+        """The estimates, averaged with the mirrored estimates for tables (...) that equal their mirror image: theta is
+        then exactly 1/2."""
         mirror = self.mirrored(which)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
@@ -193,14 +193,14 @@ class Estimate:
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
-        """An estimate of the margin alone, without draws: (...) each."""
+        """An estimate of only the margin, without draws: (...) each."""
         none = np.full((*np.shape(margin), 3), np.nan)
         ends = {"margin": margin, "margin_low": low, "margin_high": high}
         return cls(p=none, p_low=none, p_high=none, **ends, theta=theta, effective_draws=none[..., 0])
 
     @classmethod
     def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
-        """An estimate of the margin alone from its standard error and degrees of freedom (inf: normal), (...) each.
+        """An estimate of only the margin, from a standard error and degrees of freedom (inf: normal), (...) each.
 
         Interval and margin are clipped to [-1, 1]; if the error is NaN, the interval is [-1, 1] and theta 1/2.
         """

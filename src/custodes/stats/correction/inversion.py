@@ -61,7 +61,8 @@ def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
 
 
 def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Gamma draws (15, n, draws); per distinct count rather than per table, as few items have few distinct counts."""
+    """Gamma draws (15, n, draws), made once per distinct count and not per table, since few items have few distinct
+    counts."""
     drawn = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
     for cell, counts in enumerate(tables.T):
         count, where = np.unique(counts, return_inverse=True)

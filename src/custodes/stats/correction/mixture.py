@@ -133,7 +133,7 @@ def mixture_posterior(
 
 
 def _settled(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
-    """Whether theta (...) is precise enough, or far enough from a decision's thresholds."""
+    """Whether theta (...) is precise enough, or far enough from the thresholds of a decision."""
     settled = estimate.theta_error <= precision
     return settled if gamma is None else settled | ~estimate.at_threshold(gamma=gamma)
 

@@ -1,4 +1,4 @@
-"""The estimator `poststratified`: human preferences given the metric's, averaged over the metric's preferences."""
+"""The estimator `poststratified`: human preferences given the preference of the metric, averaged over the metric."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = 
 
 
 def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
-    """The variance of n labels; if they do not vary, that of n labels and one more with the largest error."""
+    """The variance of n labels; if all labels are equal, the variance of n + 1 labels, one with the largest error."""
     return np.where(variance > _NOISE, variance, ratio(np.full_like(n, _WORST_ERROR**2), n))
 
 

@@ -1,4 +1,4 @@
-"""Tests of position bias, and of failures that depend on systems, orders or lengths."""
+"""Tests of position bias, and tests whether failures depend on systems, orders or lengths."""
 
 from __future__ import annotations
 

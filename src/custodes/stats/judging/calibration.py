@@ -30,8 +30,8 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
 
 def constant_forecast(outcome: Ints) -> Floats:
-    """Outcomes (n,) 0 (first wins), 1 (tie), 2 -> (3,): the proportion of ties, and half of the rest for either side,
-    so that it does not depend on which system is named first.
+    """Probabilities (3,) of outcomes (n,) that are 0 (first wins), 1 (tie) or 2: the proportion of ties, and half of
+    the decided outcomes for each side, so that the order of the systems has no effect.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]

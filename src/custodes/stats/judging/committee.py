@@ -63,8 +63,8 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
 
 def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
-    """Judges whose majority vote has the highest accuracy: verdicts (judges, n), people (n,); the smallest among
-    equals.
+    """Judges whose majority vote has the highest accuracy, from verdicts (judges, n) and people (n,); the smallest set
+    if several are equal.
 
     >>> truth = np.array([1, 1, -1, 1], dtype=np.int8)
     >>> poor = truth * np.array([[1, 1, 1, -1], [1, 1, -1, 1], [-1, 1, 1, 1]], dtype=np.int8)
@@ -102,7 +102,8 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
 
 
 def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
-    """Correctness (n,) of the best subset, and of the best single judge, on a fold when selected on the other folds.
+    """Correctness (n,) on each fold of the best subset and the best single judge, which are selected on all other
+    folds.
 
     verdicts (judges, n), people (n,), fold (n,). So the difference between the two has no selection bias.
     """

@@ -154,7 +154,7 @@ def _bounded(moments: _Moments, quantile: float) -> LengthBias:
 
 
 def _jackknife(values: Floats) -> float:
-    """Jackknife standard error of the first value from the others, each without one block."""
+    """Jackknife standard error of the first value; each further value is computed without one block."""
     left = values[1:]
     return float(np.sqrt((len(left) - 1) * left.var()))
 

@@ -144,7 +144,8 @@ def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
 
 
 def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
-    """Candidate (n_dims,) with the largest expected improvement: random ones, then points near the best."""
+    """Candidate (n_dims,) with the largest expected improvement, from random points and then from points near the
+    best."""
     best = float(y.max())
     starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _moved(starts, rng)])
@@ -158,7 +159,7 @@ def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _moved(points: Floats, rng: np.random.Generator) -> Floats:
-    """Random points among these, with some coordinates moved by normal steps of several sizes, within the cube."""
+    """Randomly selected points, with some coordinates moved by normal steps of several sizes, within the cube."""
     starts = points[rng.integers(0, len(points), _LOCAL)]
     here = rng.random(starts.shape) < _MOVED / starts.shape[1]
     sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))

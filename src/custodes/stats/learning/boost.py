@@ -169,7 +169,7 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
 
 
 class PruningStep(NamedTuple):
-    """The columns in the model, the one removed after it, and the held-out score of predictions."""
+    """The columns in the model, the column that is removed next, and the held-out score of predictions."""
 
     columns: NDArray[np.intp]
     removed: int

@@ -65,7 +65,8 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
 
 
 def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
-    """The weights (p,) at a penalty, from those at another; `sign` (p,) of the columns in use is updated.
+    """The weights (p,) at a penalty, starting from the weights at a different penalty; updates `sign` (p,) of the
+    columns in use.
 
     The optimal weights for given columns and signs solve a linear system. On the way there, a column whose weight would
     change its sign is removed. Then the column whose correlation with the residual exceeds the penalty most is added.

@@ -37,7 +37,7 @@ class _Pairs(NamedTuple):
 def pairwise_logistic(
     x: Floats, y: Floats, *, items: Ints, groups: NDArray[Any], penalties: Floats = PENALTIES
 ) -> Floats:
-    """Fit weights such that the score x @ weights predicts the preferred one of two outputs: x (rows, p) -> (p,).
+    """Fit weights such that the score x @ weights predicts the preferred output of a pair: x (rows, p) -> (p,).
 
     y (rows,) is the human rating, NaN = not rated; items (rows,) define which outputs are compared; groups (rows,) are
     kept whole in cross-validation. P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @ weights)), with equal weights of
@@ -71,7 +71,8 @@ def pairwise_logistic(
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
-    """The columns centred within items and divided by their standard deviation, and that scale (p,), NaN if constant.
+    """The columns, centred within items and divided by the standard deviation; and the standard deviations (p,), NaN if
+    constant.
 
     Missing values count as the mean of the column. Centring changes no difference and keeps sums precise.
     """

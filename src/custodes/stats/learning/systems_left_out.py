@@ -28,7 +28,7 @@ _DIGITS = 10
 
 
 def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
-    """How often each system beats each other one, ties half: scores (raters, items, N) -> (raters, N, N).
+    """How often each system beats each opponent, where a tie counts half: scores (raters, items, N) -> (raters, N, N).
 
     NaN on the diagonal and where no item has both systems.
 
@@ -49,7 +49,7 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
 
 
 def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
-    """Win rate of every system against the opponents (positions), itself excluded: (..., N, N) -> (..., N).
+    """Win rate of every system against the opponents (positions), without the system: (..., N, N) -> (..., N).
 
     >>> win_rates(np.array([[np.nan, 0.75, 1.0], [0.25, np.nan, 0.5], [0.0, 0.5, np.nan]]), np.array([0, 1])).tolist()
     [0.75, 0.25, 0.25]
@@ -58,7 +58,8 @@ def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
 
 
 def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.int8]:
-    """Predicted order of each pair of systems, by a model fitted to all others: (pairs,), as in `np.triu_indices`.
+    """Predicted order of each pair of systems, by a model fitted to all systems except the pair: (pairs,), as in
+    `np.triu_indices`.
 
     1 if the first system of the pair has the higher predicted rank sum, -1 if the second, 0 for equal predictions.
 

@@ -263,7 +263,7 @@ class _Search:
         return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
 
     def rival(self, s: int) -> float:
-        """Largest p-value of system s when any one other system is left out of the curve as well."""
+        """Largest p-value of system s if one further system is left out of the curve, over all such systems."""
         others = np.array([t for t in self.curve if t != s], dtype=np.intp)
         tested = np.full(len(others), s)
         p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, others))]
@@ -309,7 +309,7 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     n = inside.sum(axis=1)
 
     def centred(values: Floats) -> Floats:
-        """(k, systems): values (systems,) minus the mean of the others."""
+        """(k, systems): values (systems,) minus the mean of the systems of the curve."""
         return np.asarray(values - (inside @ values / n)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:

@@ -60,8 +60,8 @@ def units_behind(mask: Bools, units: Ints) -> Ints:
 
 
 def connected_systems(mask: Bools) -> Bools:
-    """(systems,): whether each belongs to the largest set of systems that are connected by common items (items,
-    systems)."""
+    """(systems,): whether each system belongs to the largest set of systems that common items (items, systems)
+    connect."""
     return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
 
 

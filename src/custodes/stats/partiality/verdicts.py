@@ -1,4 +1,4 @@
-"""Placement by verdicts: win rates over all other systems."""
+"""Placement by verdicts: the win rate of each system against all opponents."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Advantages(NamedTuple):
 
 
 def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantages:
-    """Whether judge or annotator is closer to the other annotators.
+    """Whether the judge or the annotator is closer to all further annotators.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     present = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
-        """Closeness of values (annotators, n) to all annotators except that of the row."""
+        """Closeness of values (annotators, n) to all annotators except the annotator of the row."""
         distance = (values[:, np.newaxis] - present) ** 2 if ordered else values[:, np.newaxis] != present
         counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
         mean = ratio((distance * counted).sum(axis=1), counted.sum(axis=1))

@@ -31,12 +31,12 @@ def specificity(table: Floats) -> Floats:
 
 
 def positive_value(table: Floats) -> Floats:
-    """PPV (precision): the human label is positive given that the judge is: (..., 2, 2) -> (...)."""
+    """PPV (precision): the human label is positive given a positive label of the judge: (..., 2, 2) -> (...)."""
     return ratio(table[..., 1, 1], table[..., 1, :].sum(axis=-1))
 
 
 def negative_value(table: Floats) -> Floats:
-    """NPV: the human label is negative given that the judge is: (..., 2, 2) -> (...)."""
+    """NPV: the human label is negative given a negative label of the judge: (..., 2, 2) -> (...)."""
     return ratio(table[..., 0, 0], table[..., 0, :].sum(axis=-1))
 
 
@@ -69,7 +69,7 @@ def mcc(table: Floats) -> Floats:
 
 
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
-    """Cohen's kappa, weighted for ordered labels; NaN where both raters have one label only: (..., k, k) -> (...).
+    """Cohen's kappa, weighted for ordered labels; NaN if each rater has only one label: (..., k, k) -> (...).
 
     >>> kappa(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
     0.6

@@ -207,7 +207,8 @@ def output_influence(
 
 
 def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
-    """Reorder draws of one estimate so that they have a given correlation with those of another (normal copula).
+    """Reorder the draws of one estimate so that they have a given correlation with the draws of a second estimate
+    (normal copula).
 
     Parameters
     ----------

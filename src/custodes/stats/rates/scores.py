@@ -38,8 +38,8 @@ class Roc(NamedTuple):
 
 
 def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
-    """Probability that a positive output has a higher score than a negative one (ties count half), with an interval on
-    the logit scale.
+    """Probability that a positive output has a higher score than a negative output (ties count half), with an interval
+    on the logit scale.
 
     Parameters
     ----------

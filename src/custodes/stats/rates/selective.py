@@ -1,4 +1,4 @@
-"""Selective judging: the judgements that may replace a human label, and an alarm when they get worse.
+"""Selective judging: the judgements that may replace a human label, and an alarm if the judgements get worse.
 
 A judgement is accepted if the judge's confidence reaches a threshold; the others are left to annotators.
 """
