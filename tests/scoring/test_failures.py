@@ -127,7 +127,7 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
         (constant(np.inf), "made: the metric failed: the metric returned an infinite score; a score"),
         (lambda texts: Scored(values=np.ones((1, 1))), "the metric returned values of shape (1, 1), expected (5, 1)"),
         (lambda texts: Scored(values=np.ones((5, 0))), "the metric returned values of shape (5, 0), expected (5, 1)"),
-        (lambda texts: 3, "TypeError: it returned int, expected Scored"),
+        (lambda texts: 3, "TypeError: the metric returned int, expected Scored"),
         (
             lambda texts: Scored(values=ONES, truncated=np.array([True])),
             "the metric reports truncation of 1 texts, expected 5",
@@ -173,7 +173,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
         return Metric(name=name, gives="", source="", load=load, traits=Traits())
 
     known(monkeypatch, own.metric, metric("broken", broken), metric("closing", closing))
-    with pytest.raises(InputError, match=r"^metric broken: it cannot be loaded: OSError: no such file$"):
+    with pytest.raises(InputError, match=r"^metric broken: the metric cannot be loaded: OSError: no such file$"):
         cu.score(study, ["made", "closing", "broken"])
     assert not own.calls
     assert closed == [1]
