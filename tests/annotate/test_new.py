@@ -110,7 +110,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
         InputError, match=r"nothing to annotate: no item has two outputs that differ .* 1 comparisons of"
     ):
         new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), place)
-    with pytest.raises(InputError, match="gold has 0 questions of that kind"):
+    with pytest.raises(InputError, match="gold has 0 questions of kind"):
         new(texts(), place, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
     with pytest.raises(OptionError, match="needs a metric"):
         new(texts(), place, plan=StudyPlan(stopping=Ending(estimator="mixture")))

@@ -107,7 +107,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         (
             '[question]\nmode = "rate"\nlabels = ["bad"]',
-            "1 labels for the 5 points of the scale; give one per point, or none",
+            "1 labels for the 5 points of the scale; give one label per point, or no labels",
         ),
         (
             '[question]\nmode = "rate"\n[stopping]\nlooks = [2]',
@@ -116,7 +116,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ('[question]\nmode = "rate"\n[stopping]\nfamily = true', "[stopping] family=True has no effect"),
         (
             "[annotators]\nper_item = 3\n[stopping]\nbudget = 2",
-            "study.toml: [stopping] budget=2 is below the 3 answers of one comparison (per_item); increase it",
+            "study.toml: [stopping] budget=2 is below the 3 answers of one comparison (per_item); increase the budget",
         ),
         ('[question]\nmode = "rate"\nequal = false', "equal=False has no effect: mode is rate"),
         ("[question]\nequal = false\nboth_bad = true", "both_bad=true has no effect"),

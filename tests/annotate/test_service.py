@@ -720,7 +720,7 @@ def test_what_may_change(tmp_path: Path) -> None:
         assert service.plan.money.price == 0.2
         assert isinstance(service.view(token).result(), Ask)
         for other, told in (
-            (plan, r"budget=4: it can only be increased \(now 8\)"),
+            (plan, r"budget=4: the budget can only be increased \(now 8\)"),
             (msgspec.structs.replace(richer, seed=9), "seed: cannot be changed"),
             (plan_of(stopping=LONG, annotators=FREE, question={"text": "Which?"}), "question"),
         ):

@@ -165,7 +165,7 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
         ({"public_url": "http://ask.example.org"}, "links are keys"),
         ({"public_url": "ask.example.org"}, "give scheme and host"),
         ({"public_url": "https://ask.example.org/x"}, "give scheme and host"),
-        ({"host": "no such host"}, "--host 'no such host': Name or service not known; for this machine"),
+        ({"host": "no such host"}, "--host 'no such host': Name or service not known; to serve only on this machine"),
         ({"port": 70_000}, "65535"),
     ],
     ids=["network", "no-https", "no-scheme", "path", "no-host", "port"],
@@ -191,7 +191,7 @@ def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path)
     other = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
     assert server.named([tmp_path]) == {"other": other, "study": study}
     (tmp_path / "more").mkdir()
-    with pytest.raises(InputError, match="no study in this folder"):
+    with pytest.raises(InputError, match="the folder contains no study"):
         server.named([tmp_path / "more"])
     twin = cu.annotate.new(demo_texts(items=3), tmp_path / "more" / "study.db")
     with pytest.raises(OptionError, match="the same name in addresses"):

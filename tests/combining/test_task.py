@@ -247,8 +247,8 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
             "item,fold\ni000,a\ni001,b\n",
             r"without 'a' only one item \(or cluster\) is left for training; at least two are needed",
         ),
-        ("item,fold\ni000,a\ni001,a\n", r"only 1 fold \(a\); give at least two"),
-        ("item,fold\nj1,a\nj2,b\n", "none of its items is in the data .j1, j2; i000, i001"),
+        ("item,fold\ni000,a\ni001,a\n", r"there is only 1 fold \(a\); give at least two"),
+        ("item,fold\nj1,a\nj2,b\n", "no item of the file is in the data .j1, j2; i000, i001"),
         ("item,fold\ni000,a\ni000,b\n", "i000"),
     ],
 )
@@ -281,7 +281,7 @@ def test_folds_by_what_items_do_not_have_are_refused() -> None:
             OptionError, match=f"folds='{by}': some items have no {by}; give every item a {by} in the items"
         ):
             folds_of(made(planted()), by)
-    with pytest.raises(OptionError, match=r"folds='group': only 1 fold \(news\)"):
+    with pytest.raises(OptionError, match=r"folds='group': there is only 1 fold \(news\)"):
         folds_of(made(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")
 
 

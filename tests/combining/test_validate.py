@@ -188,7 +188,7 @@ def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(
         OptionError,
         match=(
-            r"small: no human ratings of 'style', which the model predicts; give aspect='ASPECT', "
+            r"small: there are no human ratings of 'style', which the model predicts; give aspect='ASPECT', "
             r"one of taste, truth \(did you mean 'taste'\?\)"
         ),
     ) as told:

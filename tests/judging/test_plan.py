@@ -138,7 +138,7 @@ def test_one_system_cannot_be_compared() -> None:
         ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
         (
             {"examples": "x:2", "reason": "first"},
-            "examples: human verdicts have no reasons; so the judge cannot give any either; set reason='none'",
+            "examples: human verdicts have no reasons, so the judge cannot give any either; set reason='none'",
         ),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
@@ -300,7 +300,7 @@ def test_references_are_shown_where_they_are_asked_for() -> None:
     shown = prompt_of(plan(given, Judge(model="m", base_url="http://h/v1", references=1)).requests[0].body)
     assert "Ref one" in shown
     assert "Ref two" not in shown
-    with pytest.raises(InputError, match="no item has one"):
+    with pytest.raises(InputError, match="no item has a reference"):
         plan(own=Judge(model="m", base_url="http://h/v1", references=1))
 
 

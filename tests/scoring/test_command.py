@@ -86,7 +86,7 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
     recorded(monkeypatch, constant(float("inf")), Traits())
     assert cli.run(["score", texts, "--metric", "made", "--metric", "length", "-o", "scores.csv"]) == 1
     told = capsys.readouterr().err
-    assert re.match(r"custodes: note: made: the metric failed: it returned an infinite score; [^\n]*\n", told)
+    assert re.match(r"custodes: note: made: the metric failed: the metric returned an infinite score; [^\n]*\n", told)
     assert pl.read_csv("scores.csv")["rater"].unique().to_list() == ["length"]
 
 

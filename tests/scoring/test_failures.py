@@ -124,14 +124,17 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
     [
         (raising(RuntimeError("two\nlines")), "made: the metric failed: RuntimeError: two lines"),
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
-        (constant(np.inf), "made: the metric failed: it returned an infinite score; a score"),
-        (lambda texts: Scored(values=np.ones((1, 1))), "it returned values of shape (1, 1), expected (5, 1)"),
-        (lambda texts: Scored(values=np.ones((5, 0))), "it returned values of shape (5, 0), expected (5, 1)"),
-        (lambda texts: 3, "TypeError: it returned int, expected Scored"),
-        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "it reports truncation of 1 texts, expected 5"),
+        (constant(np.inf), "made: the metric failed: the metric returned an infinite score; a score"),
+        (lambda texts: Scored(values=np.ones((1, 1))), "the metric returned values of shape (1, 1), expected (5, 1)"),
+        (lambda texts: Scored(values=np.ones((5, 0))), "the metric returned values of shape (5, 0), expected (5, 1)"),
+        (lambda texts: 3, "TypeError: the metric returned int, expected Scored"),
+        (
+            lambda texts: Scored(values=ONES, truncated=np.array([True])),
+            "the metric reports truncation of 1 texts, expected 5",
+        ),
         (
             lambda texts: Scored(values=ONES, why={5: "?"}),
-            "made: the metric failed: it gives a reason for an output that was not requested",
+            "made: the metric failed: the metric gives a reason for an output that was not requested",
         ),
     ],
 )
@@ -170,7 +173,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
         return Metric(name=name, gives="", source="", load=load, traits=Traits())
 
     known(monkeypatch, own.metric, metric("broken", broken), metric("closing", closing))
-    with pytest.raises(InputError, match=r"^metric broken: it cannot be loaded: OSError: no such file$"):
+    with pytest.raises(InputError, match=r"^metric broken: the metric cannot be loaded: OSError: no such file$"):
         cu.score(study, ["made", "closing", "broken"])
     assert not own.calls
     assert closed == [1]
@@ -179,13 +182,16 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best': it uses no references"),
-        ({"metrics": ["made@all"]}, "metric made@all: unknown rule 'all': its rules are first, best, mean"),
+        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best': this metric uses no references"),
+        (
+            {"metrics": ["made@all"]},
+            "metric made@all: unknown rule 'all': the rules of this metric are first, best, mean",
+        ),
         ({"batch": 0}, "batch=0: must be a whole number of at least 1"),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
         ({"metrics": []}, "no metric is given; give one or more of length"),
-        ({"metrics": [3]}, "metrics=[3]: must be a text or a list of texts"),
+        ({"metrics": [3]}, "metrics=[3]: must be text, one or a list"),
     ],
 )
 def test_options_that_cannot_be(

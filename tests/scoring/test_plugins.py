@@ -89,7 +89,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("return 3", "it returned int, expected Scorer"),
+        ("return 3", "the loader returned int, expected Scorer"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )

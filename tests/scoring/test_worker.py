@@ -189,7 +189,7 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
         ("few reasons", f"it returned 1 of 'why' for 2 rows{LAST}"),
         ("too high", f"it returned 99.5 for metric 'length', which declares high=99{LAST}"),
         ("too low", rf"it returned -1e\+09 for metric 'length', which declares low=-99 and high=99{LAST}"),
-        ("wrong id", f"it answered request 7, expected 2{LAST}"),
+        ("wrong id", f"the worker answered request 7, expected 2{LAST}"),
         ("words", rf"an answer is invalid: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
         ("seconds without end", rf"an answer is invalid: Expected `float` <= 1e\+300 - at `\$.seconds`{LAST}"),
         ("hello again", f"an answer is invalid: Object contains unknown field `protocol`{LAST}"),

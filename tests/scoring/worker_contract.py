@@ -90,7 +90,7 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
         for group in tuple(CHILDREN):
             os.killpg(group, signal.SIGKILL)
         with pytest.raises(
-            InputError, match=r"^worker '.*': it was terminated by SIGKILL \(memory .*\) \(after \d+ rows\)"
+            InputError, match=r"^worker '.*': the worker was terminated by SIGKILL \(memory .*\) \(after \d+ rows\)"
         ):
             scorer.score(texts)
     finally:

@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
         (tmp_path, "onnx", "", "the folder has no ONNX model; export one"),
         (encoder, "tensorflow", "", "backend='tensorflow'; allowed: auto, onnx, transformers"),
         (encoder, "auto", "main", "revision='main': .* is a local file or folder"),
-        (encoder / "tokenizer.json", "auto", "", r"no ONNX model \(\.onnx\)"),
+        (encoder / "tokenizer.json", "auto", "", r"not an ONNX model \(\.onnx\)"),
         (encoder / "model.onnx", "transformers", "", "is a single file; give the folder"),
     ]
     for place, backend, revision, message in cases:
