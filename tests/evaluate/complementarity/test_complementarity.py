@@ -91,7 +91,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     assert len(notes) == 1
     assert notes[0].startswith(
         "rankings opposite to human ratings: distance. If lower is better, declare it in the "
-        "raters file (higher_is_better = false), else their"
+        "raters file (higher_is_better = false), else the distances"
     )
     turned = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))
     made = complementarity(turned, resamples=50)
