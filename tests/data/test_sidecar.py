@@ -311,5 +311,5 @@ def test_convert_leaves_no_table_that_says_something_else(here: Path, capsys: py
     assert "plain.raters.csv: it would be read as the raters table of plain.csv" in capsys.readouterr().err
     write_table(TER, "third.raters.jsonl")
     assert cli.run(["convert", "old.csv", "-o", "third.csv"]) == 2
-    assert "cannot write third.csv: third.raters.jsonl in its folder" in capsys.readouterr().err
+    assert "third.raters.jsonl" in capsys.readouterr().err
     assert not {"plain.tsv", "third.csv"} & {path.name for path in here.iterdir()}

@@ -164,7 +164,7 @@ def test_a_join_that_matches_nothing_raises() -> None:
         join([one, other])
     assert str(error.value) == (
         "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B "
-        "and A, B); use the same labels in both"
+        "and A, B); use the same labels in both inputs"
     )
 
 
@@ -198,7 +198,7 @@ def test_side_tables() -> None:
     )
     assert described.raters.direction == {"ann": 1.0, "bleu": -1.0}
     assert described.items.frame["cluster"].to_list() == ["doc", "doc"]
-    assert [note.message for note in described.notes] == ["items: lacks 1 of 2 rated items (2)"]
+    assert [note.message for note in described.notes] == ["items: the table lacks 1 of 2 rated items (2)"]
 
 
 def test_the_fingerprint_depends_on_every_part() -> None:

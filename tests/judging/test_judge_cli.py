@@ -123,7 +123,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     assert read.status == 1  # one is to be asked once more
     assert (
         "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command again to "
-        "send only these\ncustodes: note: 24 replies report no"
+        "send only these queries\ncustodes: note: 24 replies report no"
     ) in read.err
     assert custodes(*asked(server, "--write-requests", "more.jsonl")).status == 0
     (again,) = [json.loads(line) for line in Path("more.jsonl").read_text().splitlines()]

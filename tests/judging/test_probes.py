@@ -203,7 +203,7 @@ def test_a_failure_is_counted_and_no_outcome() -> None:
 @pytest.mark.parametrize(
     ("probe", "more", "message"),
     [
-        ("lengh", {}, r"probe='lengh' is unknown .*\(did you mean 'length'\?\)"),
+        ("lengh", {}, r"probe='lengh' is unknown.*\(did you mean 'length'\?\)"),
         ("length,length", {}, "probe='length'"),
         ("length.csv", {}, "two probes have this name"),
         ("order", {"orders": "ab"}, "needs a pairwise judge and orders='both'"),
@@ -222,7 +222,7 @@ def test_labels_without_a_positive_one_are_refused() -> None:
 
 def test_rewrites_of_other_outputs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("item,system,text\n1,Z,Yes.\n")
-    with pytest.raises(InputError, match="no item and system in common"):
+    with pytest.raises(InputError, match="no row has the item and system of an output to judge"):
         plan(probe=str(tmp_path / "other.csv"))
 
 

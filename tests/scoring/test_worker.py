@@ -140,7 +140,7 @@ def test_each_process_has_its_device_and_the_batch(start: Start) -> None:
 @pytest.mark.parametrize("fault", ["exit", "too few"])
 def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     scorer = start(fault, batch=2, jobs=2)
-    with pytest.raises(InputError, match="^worker '.*': it (ended with|returned)"):
+    with pytest.raises(InputError, match="^worker '.*': the worker (ended with|returned)"):
         scorer.score(texts([str(number) for number in range(40)]))
     assert not CHILDREN
 
@@ -149,7 +149,10 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     ("fault", "said"),
     [
         ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
-        ("silent start", "it hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS"),
+        (
+            "silent start",
+            "the worker hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS",
+        ),
         ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
         ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
         ("high without end", r"its hello is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
@@ -182,19 +185,19 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
         ("killed", rf"the worker was terminated by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
         (
             "hang",
-            f"it hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
+            f"the worker hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
         ),
         ("half a line", f"the worker ended with exit status 0{LAST}"),
-        ("too few", f"it returned 1 of 'scores' for 2 rows{LAST}"),
-        ("few reasons", f"it returned 1 of 'why' for 2 rows{LAST}"),
-        ("too high", f"it returned 99.5 for metric 'length', which declares high=99{LAST}"),
-        ("too low", rf"it returned -1e\+09 for metric 'length', which declares low=-99 and high=99{LAST}"),
+        ("too few", f"the worker returned 1 values of 'scores' for 2 rows{LAST}"),
+        ("few reasons", f"the worker returned 1 values of 'why' for 2 rows{LAST}"),
+        ("too high", f"the worker returned 99.5 for metric 'length', which declares high=99{LAST}"),
+        ("too low", rf"the worker returned -1e\+09 for metric 'length', which declares low=-99 and high=99{LAST}"),
         ("wrong id", f"the worker answered request 7, expected 2{LAST}"),
         ("words", rf"an answer is invalid: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
         ("seconds without end", rf"an answer is invalid: Expected `float` <= 1e\+300 - at `\$.seconds`{LAST}"),
         ("hello again", f"an answer is invalid: Object contains unknown field `protocol`{LAST}"),
-        ("printed", "it printed 'Epoch 1 of 3', expected an answer as JSON; libraries must print to"),
-        ("deep", r"it printed '\[\[.*\.\.\., expected an answer as JSON"),
+        ("printed", "the worker printed 'Epoch 1 of 3', expected an answer as JSON; libraries must print to"),
+        ("deep", r"the worker printed '\[\[.*\.\.\., expected an answer as JSON"),
     ],
 )
 def test_a_fault_later_is_one_line_and_stays_the_answer(

@@ -104,7 +104,10 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 def test_two_packages_with_one_name(install: Install) -> None:
     install(MARKS, name="second")
     install(MARKS, name="first")
-    with pytest.warns(CustodesWarning, match=r"\(second:READER\) of the package custodes-second 1.2.*'marks' already"):
+    with pytest.warns(
+        CustodesWarning,
+        match=r"\(second:READER\) of the package custodes-second 1.2.*'marks' belongs",
+    ):
         assert (*OURS, "marks") == readers.READERS
     assert "custodes-first" in read(TABLE).notes[0].message
 

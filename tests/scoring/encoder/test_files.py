@@ -267,6 +267,6 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
     )
     offline = ask()
     assert offline[0] == busy[0] == online[0]
-    assert ("'some/other': no such file or folder, and the hub is not reachable (") in busy[1]
-    assert ("'some/other': no such file or folder, and the hub is not reachable (") in offline[1]
+    assert ("'some/other': there is no such file or folder, and the hub is not reachable (") in busy[1]
+    assert ("'some/other': there is no such file or folder, and the hub is not reachable (") in offline[1]
     assert offline[1].endswith("give a folder with the model, or the name of a model that was downloaded before")
