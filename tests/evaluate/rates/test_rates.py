@@ -327,7 +327,7 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
         ({"sampling": "randomly"}, r"sampling='randomly'"),
         ({"threshold": "best"}, r"threshold='best': allowed are a number, youden, tpr>=R and tnr>=R"),
         ({"threshold": "0.5"}, r"threshold='0.5': no metric of table gives scores beside binary labels"),
-        ({"calibration": "shared"}, r"calibration='shared' needs two systems"),
+        ({"calibration": "shared"}, r"calibration='shared' needs at least two systems"),
         ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),
     ],
 )
