@@ -169,7 +169,7 @@ def test_the_unit_of_scores_changes_nothing(question: str, power: int) -> None:
 
 def test_scores_beyond_what_can_be_squared_are_refused() -> None:
     for unit, reason in ((2.0**400, f"beyond {LARGEST:g}"), (2.0**-400, f"all below {1 / LARGEST:g}")):
-        with pytest.raises(InputError, match=f"scores of 'h0' are {reason.replace('+', '.')}.*take their logarithm"):
+        with pytest.raises(InputError, match=f"scores of 'h0' are {reason.replace('+', '.')}.*take logarithms"):
             cu.read(in_units(unit))
 
 
