@@ -232,7 +232,7 @@ def test_one_value_is_not_several(value: Any, tiny: cu.Study) -> None:
             cu.check(tiny, **{name: value})
     with pytest.raises(OptionError, match="looks"):
         cu.Stopping(looks=value)
-    with pytest.raises(OptionError, match="systems=.*must be a text or a list of texts"):
+    with pytest.raises(OptionError, match="systems=.*must be text, one or a list"):
         cu.live.start(value, ["i"])
 
 

@@ -172,7 +172,7 @@ def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
 def test_slow_methods_are_tried_when_asked() -> None:
     fast = asked(planted(), method=("pairwise", "ridge"))
     assert fast.generalisation.filter(unseen="systems")["method"].to_list() == ["ridge"]
-    assert "pairwise; use unseen='all'" in rules(fast)["unseen-not-tried"]
+    assert "pairwise; to test them, set unseen='all'" in rules(fast)["unseen-not-tried"]
     whole = asked(planted(items=10), method=("pairwise", "ridge"), unseen="all")
     assert whole.generalisation.filter(unseen="systems")["method"].to_list() == ["pairwise", "ridge"]
     assert "unseen-not-tried" not in rules(whole)

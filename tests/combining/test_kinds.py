@@ -92,7 +92,7 @@ def test_an_edited_calibration_is_refused(tmp_path: Path) -> None:
         ("system", "would favour systems"),
         ("mark", "all outputs of a system are of one kind"),
         ("colour", "calibrate_by='colour': no such column"),
-        ("constant", "have 1 kind"),
+        ("constant", "all rated outputs are of one kind"),
     ],
 )
 def test_kinds_that_tell_the_system_and_unknown_columns_are_refused(by: str, message: str) -> None:
