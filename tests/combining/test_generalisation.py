@@ -161,7 +161,7 @@ def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
     few = asked({key: values[:, :3] for key, values in planted().items()})
     assert set(few.generalisation["unseen"]) == {"items"}
     assert rules(few)["unseen-not-told"] == (
-        "unseen systems are not tested: 4 systems are needed, and annotators rated 3"
+        "unseen systems are not tested: 4 systems are needed, and annotators rated only 3"
     )
     straddling = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], group=["x", "y"] * (ITEMS // 2))
     mixed = asked(judged(planted()).describe(items=straddling))
