@@ -164,8 +164,8 @@ def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            "item 'i0': the output of 'A' differs from the study, where annotators may have seen "
-            "it; give the system another name"
+            "item 'i0': the output of 'A' differs from that in the study, which "
+            "annotators may have seen; give the system another name"
         ),
     ):
         add(place, other)

@@ -132,8 +132,8 @@ def test_any_text_survives_the_file(text: str) -> None:
         (
             "[annotators]\nattention = 15",
             (
-                "study.toml: [annotators] attention=15: control questions fill the whole batch of 15; use "
-                "fewer, or larger batches"
+                "study.toml: [annotators] attention=15: control questions fill the whole batch of 15; "
+                "reduce attention, or use larger batches"
             ),
         ),
         (
