@@ -136,7 +136,7 @@ def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
     wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
     assert found == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
     human = StudyPlan(stopping=Ending(estimator="human"))
-    with pytest.raises(OptionError, match="estimator human uses none"):
+    with pytest.raises(OptionError, match="estimator human uses no metric"):
         new(study, tmp_path / "other.db", metric="bleu", plan=human)
 
 
@@ -169,7 +169,7 @@ def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
         ),
     ):
         add(place, other)
-    with pytest.raises(InputError, match="item 'i0': its source differs"):
+    with pytest.raises(InputError, match="item 'i0': the source differs"):
         add(place, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
     with pytest.raises(InputError, match="nothing to add"):
         add(place, texts(systems="AB"))
