@@ -195,8 +195,7 @@ def check_address(option: str, url: str) -> None:
 
     >>> check_address("--url", "javascript:alert(1)")
     Traceback (most recent call last):
-    custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as
-    https://ask.example.org
+    custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as https://ask.example.org
     """
     try:
         parts = urlsplit(url)
