@@ -238,7 +238,7 @@ def test_labels_are_never_split(labels: list[str]) -> None:
 
 @pytest.mark.parametrize("wrong", [5, [5], {"a": 1}, [["a"]]])
 def test_what_is_no_text_is_refused(wrong: Any) -> None:
-    with pytest.raises(OptionError, match="must be text"):
+    with pytest.raises(OptionError, match="must be a text or a list of texts"):
         value_list("o", wrong)
 
 

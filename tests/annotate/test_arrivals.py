@@ -100,7 +100,7 @@ def test_codes_are_compared() -> None:
     fixed = plan(codes=Codes(finished="C1"))
     frame = pl.DataFrame({"WorkerId": ["B", "Z"], "Answer.code": ["C1", "C1"]})
     assert [row["verdict"] for row in matched(frame, annotators[1:2], fixed, name="x")] == ["ours", "unknown"]
-    with pytest.raises(InputError, match=r"list.csv: no column of codes"):
+    with pytest.raises(InputError, match=r"list.csv: the list has no column of codes"):
         list(matched(frame.drop("Answer.code"), annotators, fixed, name="list.csv"))
 
 
@@ -115,5 +115,5 @@ def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
     assert made.codes["verdict"].to_list() == ["ours", "no such code"]
     assert made.status == 1
     listed.write_text("Status,Completion code\nAPPROVED,C1\n")
-    with pytest.raises(InputError, match=r"codes.csv: no column of annotators"):
+    with pytest.raises(InputError, match=r"codes.csv: the list has no column of annotators"):
         reconcile(path, listed)
