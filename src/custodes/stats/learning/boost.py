@@ -136,7 +136,7 @@ def boosted(
         if sys.flags.optimize < 2:
             raise
         raise OptionError(
-            "XGBoost, which fits boosted trees, needs docstrings: run python -O in place of -OO"
+            "XGBoost, which fits boosted trees, needs docstrings, which python -OO removes; run python with -O"
         ) from None
     data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
     options: dict[str, Any] = {"objective": "reg:squarederror", "tree_method": "hist", "nthread": 1, "verbosity": 0}
