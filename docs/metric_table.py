@@ -49,7 +49,8 @@ with custodes {version} by `python docs/metric_table.py`. The numbers hold for t
 CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
 - Partiality is relative to the other systems of a data set. Partiality to other systems may differ.
-- Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at this aspect.
+- Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at this
+  aspect.
 - Agreement cannot be compared between data sets. Two metrics of a data set may not differ significantly although one
   has a better rank, and the best of many metrics looks better than it is.
 - The scores are those that the authors of the data sets published. Another version of a metric may behave differently.
