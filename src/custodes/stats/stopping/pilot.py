@@ -177,17 +177,17 @@ def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
     return float((low + high) / 2), float((high - low) / 2)
 
 
-class _Mode(NamedTuple):
-    """Mode of effects of columns (columns,) and deviations of rows (rows,), with the precision of columns (rows
-    integrated out), of each row given the columns, and the dependence of rows on columns; and the log marginal
-    likelihood."""
+class _Modes(NamedTuple):
+    """Modes of the effects of columns (grid, columns) and of the deviations of rows (grid, rows), the precision of the
+    effects (grid, columns, columns) with deviations integrated out, the precision of each deviation given the effects,
+    its dependence on them (grid, rows), and the log marginal likelihood (grid,)."""
 
     column: Floats
     row: Floats
     column_precision: Floats
     row_precision: Floats
     follows: Floats
-    height: float
+    height: Floats
 
 
 def _logits(
@@ -205,15 +205,14 @@ def _logits(
     pair, unit, hit = pilot.pair[among], pilot.unit[among], hits[among]
     number, n = (np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[hit], pair))
     worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
-    wide = np.full(width - 2, _WIDE)
-    modes = [
-        _mode(number * worth, n * worth, design, np.append(np.full(n_systems, of_system), wide), of_row)
-        for of_system, of_row in product(_SPREADS, _SPREADS)
-    ]
-    heights = np.array([mode.height for mode in modes])
-    chance = np.exp(heights - heights.max())
-    times = rng.multinomial(draws, chance / chance.sum()).tolist()
-    drawn = [_drawn(mode, design, k, rng) for mode, k in zip(modes, times, strict=True) if k]
+    of_system, of_row = np.array(list(product(_SPREADS, _SPREADS))).T
+    of_column = np.column_stack(
+        [np.tile(of_system[:, np.newaxis], n_systems), np.full((len(of_row), width - 2), _WIDE)]
+    )
+    modes = _modes(number * worth, n * worth, design, of_column, of_row)
+    chance = np.exp(modes.height - modes.height.max())
+    times = rng.multinomial(draws, chance / chance.sum())
+    drawn = [_drawn(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times)]
     return np.asarray(rng.permutation(np.concatenate(drawn)))
 
 
@@ -227,38 +226,49 @@ def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
     return max(1.0, float((joint**2).sum() / alone)) if alone else 1.0
 
 
-def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float) -> _Mode:
-    """Mode by Newton's method; deviations of rows are eliminated, so a step costs no more than the columns do."""
-    column, row = np.zeros(len(of_column)), np.zeros(len(n))
+def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floats) -> _Modes:
+    """Modes for every pair of standard deviations, of_column (grid, columns) and of_row (grid,), by Newton's method.
+
+    Deviations of rows are eliminated, so a step solves equations with one unknown per column.
+    """
+    from scipy.sparse import csr_array
+
+    (grid, columns), spread = of_column.shape, of_row[:, np.newaxis]
+    entries = int(design.indptr[1])  # of a row
+    places, values = design.indices.reshape(-1, entries), design.data.reshape(-1, entries)
+    cells = (places[:, :, np.newaxis] * columns + places[:, np.newaxis]).reshape(len(n), -1)
+    products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n), -1)
+    outer = csr_array((products.ravel(), cells.ravel(), np.arange(len(n) + 1) * entries**2), shape=(len(n), columns**2))
+    column, row = np.zeros((grid, columns)), np.zeros((grid, len(n)))
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-((design @ column) + row)))
+        chance = 1 / (1 + np.exp(-(column @ design.T + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
-        row_precision = weight + 1 / of_row**2
+        row_precision = weight + 1 / spread**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        weighted = design * (weight - weight**2 / row_precision)[:, np.newaxis]
-        precision = (design.T @ weighted).toarray() + np.diag(prior)
-        of_rows = slope - row / of_row**2
-        pull = design.T @ (slope - weight / row_precision * of_rows) - column * prior
-        step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
-        row_step = (of_rows - weight * (design @ step)) / row_precision
-        largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
-        scale = min(1.0, _LONGEST / max(largest, _NEAR))
+        precision = ((weight - weight**2 / row_precision) @ outer).reshape(grid, columns, columns)
+        precision[:, np.arange(columns), np.arange(columns)] += prior
+        of_rows = slope - row / spread**2
+        pull = (slope - weight / row_precision * of_rows) @ design - column * prior
+        step = np.linalg.solve(precision, pull[:, :, np.newaxis])[:, :, 0]
+        row_step = (of_rows - weight * (step @ design.T)) / row_precision
+        largest = np.maximum(np.abs(step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
+        scale = np.minimum(1.0, _LONGEST / np.maximum(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
-        if largest < _NEAR:
+        if (largest < _NEAR).all():
             break
-    logit = (design @ column) + row
-    height = (hits * logit - n * np.logaddexp(0, logit)).sum()
-    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
+    logit = column @ design.T + row
+    height = (hits * logit - n * np.logaddexp(0, logit)).sum(axis=1)
+    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum(axis=1) + np.log(of_column).sum(axis=1)
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
-    height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(row_precision).sum() / 2
-    return _Mode(column, row, precision, row_precision, weight / row_precision, float(height))
+    height -= ((row / spread) ** 2).sum(axis=1) / 2 + len(n) * np.log(of_row) + np.log(row_precision).sum(axis=1) / 2
+    return _Modes(column, row, precision, row_precision, weight / row_precision, height)
 
 
-def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows)."""
+def _drawn(modes: _Modes, g: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the logits (draws, rows) at point `g` of the grid."""
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
-    root = np.linalg.cholesky(mode.column_precision).T
+    root = np.linalg.cholesky(modes.column_precision[g]).T
     noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
-    deviation = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
-    centre = ((design @ mode.column) + mode.row)[:, np.newaxis]
-    return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + deviation).T)
+    deviation = rng.standard_normal(noise.shape) / np.sqrt(modes.row_precision[g])[:, np.newaxis]
+    centre = ((design @ modes.column[g]) + modes.row[g])[:, np.newaxis]
+    return np.asarray((centre + (1 - modes.follows[g])[:, np.newaxis] * noise + deviation).T)
