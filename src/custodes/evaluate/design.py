@@ -105,6 +105,17 @@ class Design:
         return None if (self.weights == 1).all() else self.weights
 
     @property
+    def selected_unequally(self) -> bool:
+        """Whether items were selected for human ratings with different known probabilities."""
+        return len(np.unique(self.probability[np.isfinite(self.probability)])) > 1
+
+    @property
+    def weighted_by_selection(self) -> Design:
+        """The design for human ratings, with weights divided by the probability of selection where it is known
+        (Horvitz and Thompson 1952)."""
+        return replace(self, weights=self.weights / np.where(np.isnan(self.probability), 1.0, self.probability))
+
+    @property
     def pairs(self) -> NDArray[np.int64]:
         """(pairs, 2): positions of the two systems of every pair."""
         return np.stack(pairs_of(self.systems), axis=1)

@@ -483,6 +483,12 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             "(favoritism, ranking, correction, protocol) count every item once",
         ),
         (
+            "unequal-selection",
+            comparison.of_people.design.selected_unequally,
+            f"items were selected for human ratings with different probabilities{label}; only leaderboard and rates "
+            "adjust for that, so this answer describes the items with human ratings and not all items",
+        ),
+        (
             "items-without-annotators",
             unrated,
             f"{unrated} of {len(comparison.items)} items have no two outputs rated by annotators{label}",

@@ -228,6 +228,23 @@ def test_known_probabilities_need_no_test() -> None:
     assert row["reason"].startswith("the items table gives no probability for 11 items")
 
 
+def test_human_comparisons_count_by_the_inverse_of_their_probability() -> None:
+    """Comparisons of A are six times as likely to be annotated; weights of items give the same estimate."""
+    rng = np.random.default_rng(7)
+    table = battles(np.random.default_rng(6), n=2000, ties=0.1)
+    chance = np.where((table["system_a"] == "A") & (table["preference"] > 0), 0.6, 0.1)
+    people = by(table.filter(pl.Series(rng.random(2000) < chance)), "ann", "human")
+    items = pl.DataFrame({"item": table["item"], "probability": chance, "weight": 1 / chance})
+    columns = ["system", "strength", "strength_low", "strength_high", "win_rate", "rank"]
+    answers = [
+        cu.leaderboard(cu.read(people, items=items.select("item", name)), **QUICK).systems.select(columns)
+        for name in ("probability", "weight")
+    ]
+    assert_frame_equal(*answers)
+    study = cu.read(pl.concat([people, by(table, "judge", "metric")]), items=items.select("item", "probability"))
+    assert "unequal-selection" in rules(cu.favoritism(study, resamples=0))
+
+
 @pytest.mark.parametrize("shift", [0.3, 3.0])
 def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None:
     """400 of 2,000 items are judged by a chance of .2; the table says a third of it, or three times as much."""

@@ -396,7 +396,8 @@ def _models(
         of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
             models[aspect, HUMAN] = f"{aspect}|{HUMAN}"
-            fits[models[aspect, HUMAN]] = partial(of_aspect, human)
+            weighted = comparison.design.weighted_by_selection
+            fits[models[aspect, HUMAN]] = partial(of_aspect, human, design=weighted)
             for name, metric in rows.items():
                 if not matched(human, metric)[1].all():
                     models[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"

@@ -37,8 +37,9 @@ def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Fl
 def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> float:
     """Correlation of two estimates, from the influences of outputs (n,) on each, summed over shared clusters `units`.
 
-    `number` (n,): number of equal clusters that the cluster of an output stands for. The correlation is at most .99, so
-    that the variance of the difference is positive.
+    The correlation r is shrunk by the factor r^2 / (r^2 + its squared standard error), because a correlation that is
+    too large by chance makes the interval of a difference too short. `number` (n,) is the number of equal clusters that
+    the cluster of an output represents. The result is at most .99, so that the variance of the difference is positive.
 
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
@@ -47,8 +48,13 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     n_units = int(units.max(initial=-1)) + 1
     a, b = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
     times = number_by_unit(number, units=units, n_units=n_units)
-    spread = np.sqrt((a**2 * times).sum() * (b**2 * times).sum())
-    return float(np.clip((a * b * times).sum() / spread, -0.99, 0.99) + 0.0) if spread > 0 else 0.0
+    sizes = [float(np.sqrt((part**2 * times).sum())) for part in (a, b)]
+    if not all(sizes):
+        return 0.0
+    a, b = a / sizes[0], b / sizes[1]
+    r = float((a * b * times).sum())
+    variance = float(((a * b - r / 2 * (a**2 + b**2)) ** 2 * times).sum())  # by the delta method
+    return float(np.clip(r**3 / (r**2 + variance), -0.99, 0.99)) if r else 0.0
 
 
 def rate_difference(
