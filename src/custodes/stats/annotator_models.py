@@ -258,8 +258,8 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
     number = labels.sum_by(worker, weight, labels.n_workers)
 
     def posterior(guess: Floats, know: Floats) -> tuple[Floats, Floats]:
-        """Probabilities that each label is correct (tasks, labels), and the log likelihood of each task, minus the log
-        likelihood if all its labels were guesses."""
+        """Probabilities that each label is correct (tasks, labels), and a log likelihood ratio for each task: that of
+        the model against pure guessing."""
         gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
         return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
 

@@ -19,10 +19,10 @@ class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with at least two other answers to the task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. Both estimate rank correlations up to a
-    factor that is common to both for one annotator, so the signs and ratios of their sums are meaningful. Answers with
-    fewer than two peers have NaN. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all
-    answers of the annotator are equal.
+    with the peers, and `others` is the agreement of the peers among themselves. Each estimates a rank correlation times
+    a factor. The factor is the same for both and for all answers of an annotator, so the signs and ratios of sums over
+    an annotator's answers are meaningful. Both are NaN for an answer with fewer than two peers. `spread` (workers,) is
+    the variance of an annotator's scores; it is NaN if all answers of the annotator are equal.
     """
 
     agreement: Floats
@@ -110,8 +110,9 @@ correction."""
 class PositionTests(NamedTuple):
     """Tests of the position bias of annotators, (workers,) each.
 
-    `decided` is the number of decided answers. `share` is the proportion of them for the first position, NaN without
-    decided answers. `p_value` is NaN if every pair of the annotator was always shown in the same order.
+    `decided` is the number of decided answers. `share` is the proportion of decided answers that chose the first
+    position, NaN without decided answers. `p_value` is NaN if every pair of the annotator was always shown in the same
+    order.
     """
 
     decided: Ints

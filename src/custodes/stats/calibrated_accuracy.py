@@ -109,10 +109,10 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
 class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    As epsilon passes the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. Only
-    some values of epsilon can maximise the accuracy. These are 0 and the differences of human ties whose next larger
-    difference belongs to a concordant pair or does not exist. Within a segment between two such values, the number of
-    correct pairs first falls and then rises.
+    When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
+    only some values of epsilon can maximise accuracy. One is 0. The difference of a human tie is another if the next
+    larger difference belongs to a concordant pair, or if there is no larger difference. Within a segment between two
+    such values, the number of correct pairs first falls and then rises.
     """
 
     def __init__(

@@ -37,9 +37,9 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
 class DesignEffect(NamedTuple):
     """Design effects of statistics (...).
 
-    `effect` is the variance by clusters divided by the variance by items, at least 1. With one cluster the variance is
-    unknown, and `effect` is inf. `clusters` is the effective number of equal clusters. It is inf if no two items share
-    a cluster.
+    `effect` is the variance by clusters divided by the variance by items, at least 1. With a single cluster, the
+    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters. It is
+    inf if no two items share a cluster.
     """
 
     effect: Floats
@@ -79,8 +79,9 @@ def outcomes(signs: Signs) -> Signs:
 class ClusterRows(NamedTuple):
     """Counts of items, with one row for each table and cluster that has items.
 
-    `counts` (n, cells) are the counts. `table` and `cluster` (n,) identify each row; rows are sorted by table, then by
-    cluster. `number` (n,) is the number of equal clusters that a row represents. `n_tables` is the number of tables.
+    `counts` (n, cells) is the number of items of the row in each cell. `table` and `cluster` (n,) identify each row;
+    rows are sorted by table, then by cluster. `number` (n,) is the number of equal clusters that a row represents.
+    `n_tables` is the number of tables.
     """
 
     counts: NDArray[np.int64]
@@ -125,7 +126,7 @@ def cluster_rows(
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
     """Influence of one more item in a cell on a statistic of tables: (..., cells) -> (..., cells).
 
-    The influences are central differences, at counts to which one pseudo-item is added, spread evenly over all cells.
+    The influences are central differences. One pseudo-item, spread evenly over all cells, is first added to the counts.
 
     >>> influence(lambda own: own[..., 0] / own.sum(axis=-1), np.array([60, 39])).round(4).tolist()
     [0.004, -0.0061]
@@ -242,10 +243,10 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
     """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
 
     `squares` are sums over clusters of the squared sum of signs. They are the variance of wins - losses under the null
-    hypothesis. If every item is a cluster, this variance is the number of wins and losses. Because the variance is that
-    under the null hypothesis, no t quantiles are needed. The test also holds small levels: with C `clusters`, |z| is at
-    most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the smallest
-    p-value of sign flips of whole clusters. In this case the divisor is increased accordingly.
+    hypothesis. If every item is a cluster, this variance is the number of wins and losses. Because the variance holds
+    under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
+    |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
+    smallest p-value of sign flips of whole clusters. In this case the divisor is increased accordingly.
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]

@@ -1,4 +1,4 @@
-"""Pearson, Spearman and Kendall correlations, and the counts of pairs behind Kendall's tau-b."""
+"""Pearson, Spearman and Kendall correlations, and the counts of pairs from which Kendall's tau-b is computed."""
 
 from __future__ import annotations
 
@@ -477,7 +477,7 @@ def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Both sides, with NaN wherever either side is NaN. Sides without any NaN are unchanged."""
+    """The values of both sides, with NaN wherever either side is NaN. Sides without any NaN are returned unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     missing = np.isnan(x) | np.isnan(y)
     return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)

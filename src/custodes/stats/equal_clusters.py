@@ -82,8 +82,7 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
 
 def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
-    """Bootstrap weights of groups, in blocks of columns: yields a slice of the 1 + B columns and weights (groups,
-    columns).
+    """Yield bootstrap weights of groups in blocks: a slice of the 1 + B columns, and the weights (groups, columns).
 
     Column 0 is the data. The size of a block is chosen so that an array with `size` numbers per column is not too
     large. A single cluster is never resampled.

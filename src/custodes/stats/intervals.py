@@ -178,7 +178,7 @@ class ResampledEstimate:
 
     `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
     values of the statistic with very many items; they are given if resamples are not valid for such values. `bounds`
-    are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster.
+    are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the statistic.
     """
 
     draws: Floats

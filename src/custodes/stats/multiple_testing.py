@@ -307,10 +307,10 @@ def bootstrap_tests(
 ) -> Family:
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
-    The statistic t is the estimate divided by the standard deviation of its resamples, transformed from Student's t to
-    a normal quantile. It is compared with the resamples minus their mean, divided by the same standard deviation. The
-    critical value is transformed back to Student's t. The interval is the estimate +- this critical value times the
-    standard deviation.
+    The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
+    t to a normal quantile. The result is compared with each resample minus the mean of the resamples, divided by the
+    same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this
+    critical value times the standard deviation.
 
     Parameters
     ----------

@@ -106,8 +106,10 @@ def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 
 
 class _Levels:
-    """Levels of a ranking: its distinct values in ascending order. `level` and `group` (n,) are those of each
-    output."""
+    """Levels of a ranking: its distinct values in ascending order.
+
+    `level` and `group` (n,) are the level and the group of each output.
+    """
 
     def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
         self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -122,8 +124,10 @@ class _Levels:
         return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
 
     def squares(self, drawn: NDArray[Any]) -> Floats:
-        """Sums of squared sizes of levels in resamples (B,). The size of a level within one group is proportional to
-        the group's weight."""
+        """Sums of squared sizes of levels in resamples: (B,).
+
+        If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
+        """
         if self.shape[1] <= _FEW_GROUPS:
             table = table_sums(self.level, self.group, shape=self.shape).astype(np.float64)
             return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))

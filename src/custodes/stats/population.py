@@ -24,9 +24,9 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     """Draws of the system scores by annotators and by each metric for very many items, given the data and resamples.
 
     `human` and `metrics` (1 + B, metrics, systems) are system scores: row 0 is the data, and the B further rows are
-    resamples of `n_units` clusters. The two results (B, metrics, systems) are centred over systems. A system that a
-    resample lacks is NaN. With fewer than three systems, resamples are centred but otherwise unchanged, because the
-    variation between systems is unknown.
+    resamples of `n_units` clusters. The two results (B, metrics, systems) are centred over systems. A score is NaN if
+    the resample lacks the system. With fewer than three systems, resamples are centred but otherwise unchanged, because
+    the variation between systems is unknown.
 
     In the model, the true scores by annotators and a metric are normal over systems with a covariance T. The errors of
     the means are normal with covariance V, the covariance of the resamples (times G / (G - 1) for G clusters, averaged

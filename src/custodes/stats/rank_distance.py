@@ -30,8 +30,8 @@ _COMPARED, _MANY_PAIRS = 128, 50
 def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Floats:
     """Distance between the rankings of each pair of raters in each unit, from 0 (equal) to 1 (reversed): (P, units).
 
-    `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that a pair
-    that either rater ties counts half. `tau-b` is (1 - tau-b) / 2. `ordinal` is `strict` after ties are broken by
+    `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that pairs
+    tied by either rater count half. `tau-b` is (1 - tau-b) / 2. `ordinal` is `strict` after ties are broken by
     position. The distance is NaN with fewer than two shared things. For `tau-b`, it is also NaN if either rater ties
     all shared things.
 

@@ -1,4 +1,4 @@
-"""Ratios, and means of defined values, without warnings. A result is NaN if it is undefined."""
+"""Ratios, and means of defined values, without warnings. A result is NaN where it is undefined."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices make
     the test conservative if parts are exchangeable, and keep its level if the variance of a small slice is much larger
-    than that of the rest. First, the variance of a slice is shrunk upwards towards the overall variance, which counts
-    as one part. Second, the observed statistic is treated as Student's t, and its degrees of freedom are the number of
-    parts of the smaller side minus 1. P-values are adjusted by the largest statistic of all tests, on the scale of
-    normal quantiles. Permutations do not depend on the seed of an analysis.
+    than the variance outside it. First, the variance of a slice is shrunk upwards towards the overall variance, which
+    counts as one part. Second, the observed statistic is treated as Student's t, and its degrees of freedom are the
+    number of parts of the smaller side minus 1. P-values are adjusted by the largest statistic of all tests, on the
+    scale of normal quantiles. Permutations do not depend on the seed of an analysis.
 
     Parameters
     ----------

@@ -32,10 +32,11 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
 
 def constant_forecast(outcome: Ints) -> Floats:
-    """Constant probabilities (3,) for outcomes (n,): 0 (the first system wins), 1 (tie) or 2 (the second system wins).
+    """A constant forecast (3,): probabilities that the first system wins, that both tie, and that the second system
+    wins.
 
-    The probability of a tie is the proportion of ties. Each side wins with half of the remaining probability, so that
-    the order of the systems has no effect.
+    `outcome` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
+    with half of the remaining probability, so that the order of the systems has no effect.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
@@ -99,7 +100,7 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
 
 
 def known_variance(chances: Floats, comparisons: Ints) -> float:
-    """Variance of the number of most likely outcomes that occur, if the probabilities (n, k) are calibrated.
+    """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
     of the probabilities of these verdicts.
@@ -125,8 +126,8 @@ def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, unit
     """Mean of `sure` (n,) minus mean of `right` (n,), with a test of whether this difference is 0.
 
     The test uses Student's t, with clusters `units`. The variance of the number of right verdicts is the larger of two
-    values. The first is `least_variance`, which the probabilities imply. The second is the estimate over clusters, with
-    the factor of `few_clusters`. So shared errors within a cluster count.
+    values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
+    `few_clusters`. So shared errors within a cluster count.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
     >>> result = surer_than_right(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
@@ -158,7 +159,7 @@ def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> t
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
     In each bin, take the absolute difference between the mean of `right` and the mean of `sure`. The error is the mean
-    over verdicts of the difference in their bin.
+    of these differences, weighted by the number of verdicts in each bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]

@@ -43,7 +43,7 @@ significant."""
 
 
 class LengthBias(NamedTuple):
-    """Latent correlations with log length: of a judge, and of annotators (`people`).
+    """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
 
     `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
     `identified` is whether the data determine the sign of the excess.
@@ -246,8 +246,10 @@ class _Moments(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Three slopes on length with the bounds of their intervals, (3,) each: of the judge, of the judge adjusted for
-    human verdicts, of annotators; NaN if undefined."""
+    """Three slopes on length, with the bounds of their intervals, (3,) each; NaN if undefined.
+
+    The slopes are those of the judge, of the judge adjusted for human verdicts, and of annotators.
+    """
 
     slope: Floats
     low: Floats

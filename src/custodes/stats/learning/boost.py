@@ -102,7 +102,7 @@ def boosted(
     Parameters
     ----------
     x
-        Values (rows, p), NaN = missing; each split sends missing values to the side that fits better.
+        Values (rows, p), NaN = missing. Each split sends rows with a missing value to the side that fits better.
     y
         Target (rows,).
     rounds, depth, rate, subsample
@@ -140,7 +140,7 @@ def boosted(
         if sys.flags.optimize < 2:
             raise
         raise OptionError(
-            "XGBoost, which fits boosted trees, needs docstrings, which python -OO removes; run python with -O"
+            "boosted trees need XGBoost, and XGBoost needs docstrings, which python -OO removes; run python with -O"
         ) from None
     data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
     options: dict[str, Any] = {"objective": "reg:squarederror", "tree_method": "hist", "nthread": 1, "verbosity": 0}

@@ -39,11 +39,6 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
         prediction is constant. An accuracy is NaN if there is no such pair. Both are NaN if the prediction is not
         entirely finite.
 
-    Raises
-    ------
-    OptionError
-        For an unknown kind.
-
     References
     ----------
     Winata et al. (2024), "MetaMetrics", Section 3.2 (the calibration function); Kendall (1945) for ties.

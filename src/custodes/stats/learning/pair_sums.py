@@ -37,8 +37,8 @@ def pair_sums(
 
     Let g be the difference between two outputs, or its sign for 'kendall'. The first sum is over g^2 of the human
     scores. For each prediction, two sums follow: over the product of the human g and the predicted g, and over g^2 of
-    the prediction. 'accuracy' uses only pairs of one item without a human tie. Its first sum is the number of these
-    pairs, and each further sum is the number of pairs that are predicted in the human order.
+    the prediction. For 'accuracy', the first sum is the number of pairs of one item without a human tie. The two sums
+    of a prediction both are the number of these pairs that are predicted in the human order.
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
 
 
 def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, weighted by `share`: (1 + m, n) -> (1 + 2 m, n)."""
+    """Sums of signs over the outputs with the same label, where each output counts `share`: (1 + m, n) -> (1 + 2 m,
+    n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
     codes += n * label  # all outputs of different labels are then concordant
@@ -126,8 +127,7 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 
 def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
-    """Sums for 'accuracy', over pairs within items. All pairs of an item lie in its unit, and no pair lies in one
-    system."""
+    """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
     n, some = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)
     right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)

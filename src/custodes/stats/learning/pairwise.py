@@ -26,8 +26,8 @@ _TOLERANCE = 1e-8  # possible gain of mean log-loss by a last step, after which 
 class _Pairs(NamedTuple):
     """Decided pairs of outputs.
 
-    `winner` and `loser` (pairs,) are the rows of `x` that belong to the two outputs of a pair. `x` (rows, p) is centred
-    within items and standardised.
+    `winner` and `loser` (pairs,) are the positions of the two outputs of each pair among the rows of `x`. `x` (rows, p)
+    is centred within items and standardised.
     """
 
     x: Floats

@@ -137,8 +137,8 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     values replaced by the mean. The penalty with the least squared error over inner folds is selected. These folds keep
     groups whole: the groups in sorted order are assigned to five folds in turn (fewer with fewer groups), which is
     deterministic. Among equally good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A
-    single decomposition serves all penalties. scikit-learn's Ridge takes two to six times as long on SummEval and
-    HANNA, and a fit of `combine` calls this function thousands of times.
+    single decomposition serves all penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as
+    long, and a fit of `combine` needs thousands of such fits.
 
     Parameters
     ----------

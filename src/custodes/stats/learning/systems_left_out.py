@@ -90,8 +90,8 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
 
 
 def _held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
-    """Predictions for systems left out of the fit, their win rates, (held,) each, and the mean win rate of the
-    remaining systems."""
+    """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
+    systems."""
     train = np.setdiff1d(np.arange(len(target)), held)
     x, y = win_rates(features, train).T, win_rates(target, train)
     return fit(x[train], y[train], train)(x[list(held)]), y[list(held)], float(y[train].mean())

@@ -28,7 +28,7 @@ class Moves(NamedTuple):
     """A statistic of predictions (m,), NaN if undefined, with influences.
 
     There are influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
-    (blocks, m). The sum of squares of the influences of one kind is the variance of the statistic over other units of
+    (blocks, m). The sum of the squared influences of one kind estimates the variance of the statistic over samples of
     this kind. `freedom` contains the degrees of freedom of the variances over units, over systems, and over blocks.
     """
 
@@ -53,8 +53,8 @@ class Moves(NamedTuple):
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
         """Confidence interval of the statistic: lower and upper bounds, (m,) each.
 
-        With `over` = 'units', the interval covers other clusters of items. With 'systems', it covers other systems as
-        well, and with 'blocks' it covers other blocks. The bounds are NaN with fewer than two of these units, systems
+        `over` is what the interval generalises to: other clusters of items ('units'), other clusters of items and other
+        systems ('systems'), or other blocks ('blocks'). The bounds are NaN with fewer than two of these units, systems
         or blocks.
 
         `folds` are the number of folds of items and the number of folds of systems or blocks. A number is 0 if the
