@@ -227,7 +227,7 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     iterations : int
         Number of steps per start.
     rng : numpy.random.Generator
-        For the random starts.
+        Random number generator for the random starts.
 
     Returns
     -------

@@ -198,7 +198,7 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     annotator : array of int of shape (tasks,)
         Annotator of each task, from 0.
     rng : numpy.random.Generator
-        For the permutations.
+        Random number generator for the permutations.
 
     Returns
     -------

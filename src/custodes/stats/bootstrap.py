@@ -33,7 +33,7 @@ def bootstrap_weights(
     n_resamples : int
         Number B of resamples.
     rng : numpy.random.Generator
-        For the resamples.
+        Random number generator for the resamples.
     dtype : default float64
         Type of the numbers. Use `uint8` for many units: it is practically impossible that a unit is drawn 256 times.
 

@@ -19,7 +19,7 @@ from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
 _EXACT = 2**24  # maximum integer that is exact in single precision
-_SEGMENTS = 128  # thresholds at a time: few, so that whole blocks can be excluded and units are few
+_SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
 _SAME = 1e-12  # relative rounding error
 
 

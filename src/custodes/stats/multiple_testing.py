@@ -132,7 +132,7 @@ def step_down(
             for some in chunks(int(places[-1]) + 1, _CACHE * n):
                 draws = statistics(order[some])
                 here = places[(places >= some.start) & (places < some.stop)]
-                # The maxima over each hypothesis to test and those between it and the previous one, and over the rest.
+                # Maxima over each hypothesis to test and the hypotheses before it, back to the previous one to test.
                 starts = np.concatenate([[0], here - some.start + 1])
                 largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
                 largest[0] = np.maximum(largest[0], largest_before)
@@ -170,7 +170,7 @@ class Flips:
 
     @classmethod
     def of(cls, n_blocks: int, n: int) -> Flips:
-        """All possible flips if there are at most `MOST_FLIPS` or `n` of them, else `n` random flips.
+        """All possible flips if their number is at most the larger of `MOST_FLIPS` and `n`, else `n` random flips.
 
         There are no flips with fewer than two blocks.
 

@@ -59,7 +59,7 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     by_label = counts.sum(axis=-1)
     if scale == "nominal":
         difference = 1 - np.eye(counts.shape[-1])
-    else:  # labels between the two, and half of each of the two
+    else:  # number of labels between two labels, plus half of the number of each
         middle = np.cumsum(by_label, axis=-1) - by_label / 2
         difference = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
     observed = (counts * difference).sum(axis=(-1, -2))

@@ -60,7 +60,7 @@ def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
 
 
 def bins_of(sure: Floats) -> Ints:
-    """Bin of each confidence, from 0: (n,). There are at most ten bins.
+    """Bin of each confidence (n,), numbered from 0. There are at most ten bins.
 
     Bins have similar numbers of verdicts, at least thirty if there are enough verdicts.
 

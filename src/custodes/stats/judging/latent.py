@@ -94,11 +94,11 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
 
 
 def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
-    """Polyserial correlation: of the latent variable behind verdicts with a score that is standard normal in each
-    stratum.
+    """Polyserial correlation between the latent variable behind verdicts and a score.
 
-    `product` (...) is the mean product of verdict and score. `cut` (strata, 2) are the thresholds of the verdicts (see
-    `cuts`), and `weight` (strata,) is the number of verdicts per stratum.
+    The score is standard normal in each stratum. `product` (...) is the mean product of verdict and score. `cut`
+    (strata, 2) are the thresholds of the verdicts (see `cuts`), and `weight` (strata,) is the number of verdicts per
+    stratum.
 
     >>> product = np.array([np.sqrt(2 / np.pi) / 2])
     >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()

@@ -20,7 +20,7 @@ _CONSTANT = 1e-12  # a range below this proportion of the values is rounding err
 _TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
 _STEPS = 100  # maximum number of Newton steps; about five are needed
 _REUSE = 1 / 16  # in cross-validation, the Hessian is reused while a step gains at most this part of the last one
-_TOLERANCE = 1e-8  # possible gain of mean log-loss by a last step, after which about its square remains
+_TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of this gain remains
 
 
 class _Pairs(NamedTuple):

@@ -294,7 +294,7 @@ class _Part:
     def weights(self, subset: slice, penalties: Floats) -> Floats:
         """Weights (k, penalties) of a range of columns."""
         z, n = self.z[subset], len(self.centred)
-        wide = len(z) > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
+        wide = len(z) > n  # the products of rows and those of columns have the same nonzero eigenvalues
         if wide:
             gram, along = z.T @ z, self.centred
         else:

@@ -242,8 +242,9 @@ def nested_path(
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
-    path. These are as many columns as possible without a higher total cost than that of the step; without costs, as
-    many columns as in the step. So the predictions evaluate the selection procedure, not only the selected columns.
+    path. Their number is the largest whose total cost does not exceed the cost of the step. Without costs, it equals
+    the number of columns in the step. So the predictions evaluate the selection procedure, not only the selected
+    columns.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -
     for system in range(n):
         train = np.setdiff1d(np.arange(n), system)
         x, y = win_rates(features, train).T, win_rates(target, train)
-        # The second fit, of the others by this system alone, is a constant.
+        # The second fold predicts all other systems from this system alone; its errors are not used.
         errors[:, system] = lasso_errors(x, y, (np.arange(n) == system).astype(np.intp), alphas=alphas)[:, system]
     return errors
 

@@ -129,7 +129,7 @@ def moves(
     """
     used, n_systems = np.isfinite(human), human.shape[1]
     blocks, place = np.unique(block[used], return_inverse=True)
-    width = 1 + 2 * len(predicted)  # the human side, then for each prediction the products and its side
+    width = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
     total = np.zeros((len(blocks), width))
     by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
     by_output = np.zeros((human.size, width))
@@ -180,7 +180,7 @@ def _read(kind: Objective, values: Floats) -> Floats:
 
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
-    """Denominators of the coefficients: sums (..., 1 + 2 m) -> (..., m); NaN where 0."""
+    """Denominators of the coefficients, NaN where they are 0: sums (..., 1 + 2 m) -> (..., m)."""
     people, predictions = total[..., :1], total[..., 2::2]
     size = (
         people + 0 * predictions
