@@ -38,10 +38,10 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     annotators who can be peers of others.
 
     Each answer gets a score: its mid-rank among the annotator's answers, centred and divided by the variance of these
-    ranks. So the annotator's severity and use of the scale do not matter, and coarse answers estimate the same
-    correlation as fine ones. The agreement of two answers is the product of their scores. Its mean is 0 for an
-    annotator whose answers do not depend on the task. The scores of the peers are centred on the tasks of the
-    annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce the
+    ranks. So the annotator's severity and use of the scale do not matter, and answers on a coarse scale estimate the
+    same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. Its mean
+    is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the tasks of
+    the annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce the
     annotator's relative agreement.
 
     References

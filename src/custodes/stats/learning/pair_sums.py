@@ -37,8 +37,8 @@ def pair_sums(
 
     Let g be the difference between two outputs, or its sign for 'kendall'. The first sum is over g^2 of the human
     scores. For each prediction, two sums follow: over the product of the human g and the predicted g, and over g^2 of
-    the prediction. For 'accuracy', the first sum is the number of pairs of one item without a human tie. The two sums
-    of a prediction both are the number of these pairs that are predicted in the human order.
+    the prediction. For 'accuracy', the first sum is the number of pairs of one item without a human tie. Each of the
+    two sums of a prediction is the number of these pairs that are predicted in the human order.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
 
 
 def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, where each output counts `share`: (1 + m, n) -> (1 + 2 m,
+    """Sums of signs over the outputs with the same label, weighted by `share` (default 1): (1 + m, n) -> (1 + 2 m,
     n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
