@@ -32,7 +32,7 @@ def correct(verdicts: Signs, people: Signs) -> Floats:
 def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
     """Mean correlation between the errors of two judges: errors (judges, n), units (n,), weights (R, units) -> (R,).
 
-    The correlation is NaN if fewer than two judges have errors, or if errors do not vary.
+    Pairs in which a judge's errors do not vary are left out. The result is NaN if no pair remains.
     """
     n = weights.shape[1]
     sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
@@ -45,9 +45,10 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
             others = slice(i + 1 + some.start, i + 1 + some.stop)
             both = weighted_sums(weights, unit_sums(one * errors[others], units=units, n_units=n))
             scale = spread[:, [i]] * spread[:, others]
-            covariance = np.where(scale > 1e-12, both / number - mean[:, [i]] * mean[:, others], 0.0)
-            total += ratio(covariance, scale).sum(axis=1), (scale > 1e-12).sum(axis=1)
-    return ratio(np.nan_to_num(total[0]), total[1])
+            covariance = both / number - mean[:, [i]] * mean[:, others]
+            defined = scale > 1e-12  # a judge without errors has no correlation
+            total += np.where(defined, ratio(covariance, scale), 0.0).sum(axis=1), defined.sum(axis=1)
+    return ratio(*total)
 
 
 def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
