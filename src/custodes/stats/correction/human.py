@@ -1,4 +1,4 @@
-"""The estimator `human`: only the human annotations of a pair."""
+"""The estimator `human`, which uses only the human annotations of a pair."""
 
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimator

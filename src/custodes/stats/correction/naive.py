@@ -1,4 +1,4 @@
-"""The estimator `naive`: metric ratings without correction."""
+"""The estimator `naive`, which uses metric ratings without correction."""
 
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimator, margin_of
