@@ -6,7 +6,7 @@ from custodes.stats.correction.estimator import Estimator
 HUMAN = Estimator(
     name="human",
     label="Annotators alone",
-    doc="Human annotations alone: the Dirichlet posterior of all human labels, in closed form.",
+    doc="Only human annotations: the Dirichlet posterior given all human labels, in closed form.",
     estimate=lambda counts, confidence, **_: human_posterior(counts.human, confidence=confidence),
     uses_metric=False,
     quick=True,

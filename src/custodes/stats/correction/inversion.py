@@ -21,9 +21,9 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     """Return the margin of p in mu p = q, clipped to [-1, 1], for tables (...).
 
     q are the probabilities of the metric's labels. The matrix mu holds these probabilities given the human label and is
-    estimated from the paired items. The column of mu for a preference that annotators never gave is uniform. The margin is a mean of three parts,
-    each weighted by its number of items: the human margin of the paired items, the solution for the metric-only items,
-    and the human margin of the human-only items.
+    estimated from the paired items. The column of mu for a preference that annotators never gave is uniform. The margin
+    is a mean of three parts, each weighted by its number of items: the human margin of the paired items, the solution
+    for the metric-only items, and the human margin of the human-only items.
 
     The interval and theta come from Bayesian-bootstrap draws with a prior of 1/9 per paired cell. The interval is wide
     if mu is close to singular. Equal tables get equal results, and swapping the systems gives exactly the mirrored
@@ -112,7 +112,7 @@ def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
 INVERSION = Estimator(
     name="inversion",
     label="Inversion",
-    doc="Solves the metric's confusion matrix for the human outcome probabilities; wide intervals.",
+    doc="Solves the metric's confusion matrix for the human outcome probabilities; the intervals are wide.",
     estimate=inverted,
     # approximates the margin, and is defined where the inversion is singular
     point=poststratified_margin,
