@@ -244,7 +244,7 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
     told = (
-        "every output of human is a reference of the item, so the scores by made carry no "
+        "every output of human is a reference of its item, so the scores by made carry no "
         "information; exclude these systems"
     )
     assert messages(cu.score(texts, ["made", "length"])) == [told]

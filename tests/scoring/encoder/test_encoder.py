@@ -166,7 +166,7 @@ def test_layers(encoder: Path) -> None:
     with pytest.raises(OptionError, match=r"layer=2: .* has no output hidden_states\.2 .* backend=transformers"):
         made(encoder, layer=2)
     with pytest.raises(
-        OptionError, match=r"layer=-2 is not allowed; 0 is the embeddings, 1 the first layer, \.\.\., -1 the last"
+        OptionError, match=r"layer=-2 is not allowed; give 0 for the embeddings, 1 for the first layer, and so on"
     ):
         made(encoder, layer=-2)
 

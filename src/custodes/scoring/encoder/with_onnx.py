@@ -18,7 +18,8 @@ LAST = ("last_hidden_state", "token_embeddings", "hidden_states")
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 SCALED = b"DynamicQuantizeLinear"
-"""Operation that quantises with one scale for the whole batch, so an embedding depends on all texts of the batch."""
+"""Name of an operation that quantises with one scale for the whole batch, so that an embedding depends on all texts of
+the batch."""
 
 NEEDED = {
     "cpu": ("CPUExecutionProvider", "pip install 'custodes[encode]'"),
@@ -28,8 +29,8 @@ NEEDED = {
 
 
 def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Execution providers of onnxruntime: the provider of the device, and the CPU for operations that the former
-    lacks."""
+    """Return the execution providers of onnxruntime: the provider of the device, and the CPU for all operations that
+    this provider lacks."""
     name, way_out = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
@@ -41,7 +42,7 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
 
 
 class OnnxModel:
-    """ONNX model with one output per token."""
+    """ONNX model with one output vector per token."""
 
     def __init__(self, path: Path, name: str, device: Device, layer: int) -> None:
         try:
@@ -84,7 +85,7 @@ class OnnxModel:
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
     def _chosen_output(self, layer: int) -> str:
-        """Output of a layer; -1 is the last."""
+        """Return the name of the output of a layer; -1 is the last layer."""
         outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
         if layer < 0:
             candidates = [name for name in LAST if outputs.get(name) == 3]

@@ -1,4 +1,4 @@
-"""Encoders by transformers and PyTorch: any folder or repository that AutoModel supports."""
+"""Encoders by transformers and PyTorch, from any folder or repository that AutoModel supports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 class TransformersModel:
-    """Encoder of a model, truncated after a layer: as in bert-score, later layers are not computed."""
+    """Encoder of a model, truncated after a layer; as in bert-score, later layers are not computed."""
 
     alone = False
 
@@ -108,7 +108,7 @@ def _device(torch: Any, device: Device) -> Any:
 
 
 def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
-    """Tokenizer of a model: its tokenizer.json, or a conversion of older files by transformers."""
+    """Return the tokenizer of a model, from its tokenizer.json or from older files that transformers converts."""
     if (files.folder / "tokenizer.json").is_file():
         return tokenizer_of(files)
     if not files.has_words:  # transformers 5 would make a tokenizer without vocabulary

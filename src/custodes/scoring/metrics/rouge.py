@@ -17,10 +17,11 @@ from custodes.stats.arrays import Floats
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
 TOKENIZERS = ("ascii", "unicode", "characters")
 PAIRS = 5_000
-"""Pairs of texts per call: each gives a Python object."""
+"""Number of pairs of texts per call. It limits memory, because each pair gives a Python object."""
 
 OTHER_SCRIPT = (
-    "a text has no letter from a to z, and tokenize=ascii reads only these letters; tokenize=unicode reads all scripts"
+    "a text has no letter from a to z, and tokenize=ascii reads only these letters; use tokenize=unicode, which reads "
+    "all scripts"
 )
 
 
@@ -71,8 +72,10 @@ def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], 
 
 
 def _hidden(text: str) -> bool:
-    """Whether a text has letters, but none recognised by the tokenizer of rouge-score, which would score it as
-    empty."""
+    """Return whether a text has letters but no ASCII letter.
+
+    The tokenizer of rouge-score does not recognise other letters, so that the text would be scored as empty.
+    """
     if text.isascii():
         return False
     letters = [letter for letter in text if letter.isalpha()]

@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["torch", "transformers>=4.44"]
 # ///
-"""Reward model (a classifier with one label): the source is the prompt, the output its answer."""
+"""Reward model (a classifier with one label); the source is the prompt, and the output is the answer."""
 
 import argparse
 import sys
