@@ -124,7 +124,7 @@ class Combine(Result):
     )
     generalisation: pl.DataFrame = table(
         "Tests of the gain over the best single metric on held-out items, systems, data sets or groups. With "
-        "`unseen='none'` there is only the row of the units of `folds`.",
+        "`unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
             "held-out units: items; systems, data sets or groups together with the items; or the units of `folds`",
@@ -157,15 +157,15 @@ class Combine(Result):
         rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
     )
     favoritism: pl.DataFrame = table(
-        "Favoritism of the held-out ratings of the first repeat. There is no row for verdicts, if no item has "
-        "two rated outputs, or with `folds='system'`.",
+        "Favoritism of the held-out ratings of the first repeat. There is no row if the human ratings are verdicts, "
+        "if no item has two rated outputs, or if `folds='system'`.",
         label("method", "method, a row of `comparison`", "Way of combining"),
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     partiality: pl.DataFrame = table(
-        "Largest partiality of each method. There is no row for verdicts, with fewer than five systems, or with "
-        "`folds='system'`.",
+        "Largest partiality of each method. There is no row if the human ratings are verdicts, if there are fewer "
+        "than five systems, or if `folds='system'`.",
         label("method", "method, a row of `comparison`", "Way of combining"),
         *PARTIALITY,
     )
@@ -243,7 +243,7 @@ class Combine(Result):
     target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
     method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
-    folds="Held-out units: item; leave-one-out of system, dataset or group; or a table item, fold.",
+    folds="Held-out units: item (whole items); system, dataset or group (one at a time); or a table item, fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Number of metrics to combine, by highest objective in training (default: all metrics).",

@@ -1,4 +1,4 @@
-"""Files of an encoder, which is a file, a folder or a repository of the Hugging Face hub, and the digest of the files."""
+"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), and the digest of the files."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
 
 @contextmanager
 def errors_only(logging: Any) -> Iterator[None]:
-    """Context in which a Hugging Face library with this module `logging` logs only errors."""
+    """Context in which the Hugging Face library of the module `logging` logs only errors."""
     level = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

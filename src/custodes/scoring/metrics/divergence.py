@@ -61,7 +61,7 @@ JS = Metric(
 
 JS_SOURCE = Metric(
     name="js-source",
-    gives=("Jensen–Shannon divergence between the word distributions of output and source, in bits; no references."),
+    gives=("Jensen–Shannon divergence of the word distributions of output and source, in bits; needs no references."),
     source="Louis and Nenkova 2009",
     load=partial(_load, name="js-source"),
     traits=Traits(needs=("source",), higher_is_better=False, low=0.0, high=1.0),

@@ -78,9 +78,9 @@ def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
 
 
 def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
-    """Return the clipped margin (n, draws) of cells (15, n, draws), drawn for tables (n, 15).
+    """Return the clipped margin (n, draws), given cells (15, n, draws) that were drawn for tables (n, 15).
 
-    The margin is NaN if the draw does not determine it.
+    If a draw does not determine the margin, the result is NaN.
     """
     n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
     many = np.where(n > 0, many, 0)  # without paired items the channel is unknown

@@ -111,7 +111,7 @@ def ac1(table: Floats) -> Floats:
 
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
-    """Return Krippendorff's alpha for tables (..., k, k) of proportions of the `n` outputs that have both labels."""
+    """Return Krippendorff's alpha for tables (..., k, k) of proportions; `n` outputs have both labels."""
     return alpha(of_two(table) * n, scale="ordinal" if ordered else "nominal")
 
 

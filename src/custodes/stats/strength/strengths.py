@@ -209,7 +209,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     """
     rows = battles.where(battles.counted)
     if not len(rows.weight):
-        raise InputError("no battle with a verdict and a weight above 0")
+        raise InputError("no battle has a verdict and a weight above 0; give at least one such battle")
     rows = replace(rows, weight=rows.weight / np.average(rows.weight, weights=rows.often))
     component = rows.components(n_systems)
     bounded = _bounded(component, rows.strong_components(n_systems))
