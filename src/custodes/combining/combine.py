@@ -215,7 +215,7 @@ class Combine(Result):
         score("total_cost", "cumulative cost"),
         score(
             "score",
-            "held-out objective of a path within `total_cost`; each path is selected without the held-out fold",
+            "held-out objective of metrics that are selected within `total_cost` and without the held-out fold",
             interval=True,
         ),
         share("chosen", "proportion of folds whose path contains this metric within the same cost"),
@@ -286,9 +286,9 @@ def combine(
     unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs` are a mapping from
     metric to cost, a table `metric, cost`, or the costs in the raters file.
 
-    'even-handed' penalises partiality. The penalty is the smallest with at most `max_partiality` points of win rate. By
-    default, it is the penalty with the least partiality among those that lower the objective by at most .01.
-    `trade_off` has the objective and the partiality of each penalty.
+    'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
+    `max_partiality` points of win rate. By default, it chooses the penalty with the least partiality among penalties
+    that lower the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
 
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.

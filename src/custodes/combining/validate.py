@@ -92,7 +92,7 @@ class Validate(Result):
 @question(
     "custodes combine validate other.csv --model coherence.json --rename BERTScore=bertscore-f1",
     model="Model file.",
-    rename="OLD=NEW: name of a rater in the data and in the model; comma list or repeated.",
+    rename="OLD=NEW: OLD is the name of a rater in the data, NEW the name in the model; comma list or repeated.",
     objective="Statistic of the gains (default: the objective of the model).",
     scales="Bounds of the metric scores: those of the model, or of these data.",
 )

@@ -47,7 +47,7 @@ OURS = (
     _ours("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
     _ours("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
     _ours("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
-    _ours("reward", "A reward model: how good an answer is to its prompt", "RewardBench, Lambert et al. 2024"),
+    _ours("reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"),
 )
 
 

@@ -102,6 +102,6 @@ ROUGE = (
         _metric(f"rouge{n}", f"Overlap of {'words' if n == 1 else f'runs of {n} words'} with the reference.")
         for n in range(1, 10)
     ),
-    _metric("rougeL", "Longest common subsequence of words with the reference."),
+    _metric("rougeL", "Longest common subsequence of words in output and reference."),
     _metric("rougeLsum", "ROUGE-L per sentence (one line of the text is a sentence)."),
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from worker_protocol import serve  # first: output of libraries must not enter an answer
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the folder you are in")
+parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the current folder")
 parser.add_argument("--needs", default="", help="inputs of a row besides the output: references,source,image,context")
 parser.add_argument("--each-reference", action="store_true", help="one reference per row")
 parser.add_argument("--lower-is-better", action="store_true")

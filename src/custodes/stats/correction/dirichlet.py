@@ -20,8 +20,8 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     """Return the posterior of the win, tie and loss probabilities given human counts (..., 3), in closed form.
 
     The posterior of p is Dirichlet(counts + 1), and intervals are equal-tailed. If `confidence` is None, the bounds are
-    NaN, because they take most of the time. `effective_draws` is always NaN, because nothing is drawn. No other value
-    is NaN: without ratings, the posterior is the prior.
+    NaN, because computing them takes most of the time. `effective_draws` is always NaN, because nothing is drawn. No
+    other value is NaN: without ratings, the posterior is the prior.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)

@@ -342,9 +342,9 @@ def tempered(
     and chains would hardly move.
 
     The 16 populations of 256 draws never exchange draws. Their variation gives the Monte Carlo error, and their R-hat
-    shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise or its
-    decision clear, or until a limit is reached. If R-hat stays larger, `theta_error` is the standard deviation between
-    populations.
+    shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise enough for
+    its purpose (see `_settled`), or until a limit is reached. If R-hat stays larger, `theta_error` is the standard
+    deviation between populations.
 
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).

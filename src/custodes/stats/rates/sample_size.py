@@ -35,7 +35,7 @@ def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
 
 
 def rate_shares(weights: Floats, rates: Floats) -> Floats:
-    """Return the proportion of labels for each stratum that is optimal for the corrected rate (Neyman's allocation).
+    """Return the optimal proportions of labels (strata,) for estimating the corrected rate (Neyman's allocation).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def rate_shares(weights: Floats, rates: Floats) -> Floats:
 
 
 def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floats:
-    """Return the proportion of labels for each stratum that is optimal for the judge's TPR (`positive`) or TNR.
+    """Return the optimal proportions of labels (strata,) for estimating the judge's TPR (`positive`) or TNR.
 
     The judge has two labels, of which the second is positive. The optimum follows from the derivatives of the TPR or
     TNR with respect to the rate of each stratum.

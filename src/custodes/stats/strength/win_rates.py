@@ -128,9 +128,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """Return the win rates of all pairs with comparisons, with intervals.
 
     For the interval, battles are reduced to the effective number that clusters and weights imply, and one more win and
-    one more loss are added. Its width is thus positive even if one side always won. If no cluster contains several
-    battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose battles are all
-    in one cluster.
+    one more loss are added. The width of the interval is thus positive even if one side always won. If no cluster
+    contains several battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose
+    battles are all in one cluster.
 
     >>> made = pair_rates(
     ...     Battles(
