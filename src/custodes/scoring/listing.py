@@ -98,7 +98,7 @@ def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
     """
 
     def load(place: Place, **parameters: Any) -> Scorer:
-        scorer = _made(metric, place, parameters, f"the package {package} cannot load it")
+        scorer = _made(metric, place, parameters, f"the package {package} cannot load the metric")
         return replace(scorer, signature=f"{package} {scorer.signature}")
 
     return load

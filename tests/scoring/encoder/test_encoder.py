@@ -137,7 +137,7 @@ def test_without_a_limit_too_long_a_text_is_one_line(tmp_path: Path) -> None:
     held = made(tmp_path)
     assert held.tokenizer.limit is None
     assert held.tokenizer.weightless == {2, 3}  # no file says what they are called
-    with pytest.raises(InputError, match=r"onnxruntime cannot run it on 1 texts of 52 tokens"):
+    with pytest.raises(InputError, match=r"onnxruntime cannot run the model on 1 texts of 52 tokens"):
         held(["cat " * 50])
 
 

@@ -59,10 +59,10 @@ class OnnxModel:
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
-            raise InputError(f"{shown(name)}: onnxruntime cannot load it: {said(problem)}") from None
+            raise InputError(f"{shown(name)}: onnxruntime cannot load the model: {said(problem)}") from None
         if (got := self._session.get_providers()[0]) != chosen[0][0]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use it on this machine and chose {got}; "
+                f"device={device.kind}: onnxruntime cannot use this device here and chose {got}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._checked_inputs()
@@ -112,7 +112,7 @@ class OnnxModel:
             (vectors,) = self._session.run([self._output], fed)
         except Exception as problem:
             raise InputError(
-                f"{shown(self.name)}: onnxruntime cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
-                f" {said(problem)}"
+                f"{shown(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {said(problem)}"
             ) from None
         return np.asarray(vectors, dtype=np.float32)

@@ -64,7 +64,7 @@ class TransformersModel:
         except OptionError:
             raise
         except Exception as problem:  # many types: unknown model type, wrong shapes, damaged files
-            raise InputError(f"{shown(files.name)}: transformers cannot load it: {said(problem)}") from None
+            raise InputError(f"{shown(files.name)}: transformers cannot load the model: {said(problem)}") from None
         self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
@@ -82,8 +82,8 @@ class TransformersModel:
                 return np.asarray(vectors.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
-                f"{shown(self.name)}: transformers cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
-                f" {said(problem)}"
+                f"{shown(self.name)}: transformers cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {said(problem)}"
             ) from None
 
 

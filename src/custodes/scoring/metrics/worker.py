@@ -90,7 +90,7 @@ def load(place: Place, *, command: str) -> Scorer:
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
-            raise InputError(f"worker {shown(name)}: its processes report different metrics")
+            raise InputError(f"worker {shown(name)}: the processes of the worker report different metrics")
     except BaseException as problem:
         for process in processes:
             process.end()
