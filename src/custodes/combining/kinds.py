@@ -46,7 +46,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
-    """Return the kinds of the outputs of a design; quartiles are those of the `rated` (items, systems) outputs.
+    """Return the kinds of the outputs of a design; quartiles are computed from the `rated` (items, systems) outputs.
 
     Raises `OptionError` if the column is unknown, if there is one kind or too many kinds, or if all outputs of each
     system are of one kind.

@@ -45,7 +45,7 @@ SAMPLED = "outputs-sampled"
 class Task:
     """Target and predictors. The rows of the study are already selected.
 
-    - `human` (items, systems): human ratings of the target; NaN unless `rated` (items, systems) is true.
+    - `human` (items, systems): human ratings of the target; NaN if `rated` (items, systems) is false.
     - `verdicts`: whether the human judgments are preferences. The rating is then the proportion of wins minus the
       proportion of losses within the item.
     - `metrics`: the metrics that predict the ratings.
@@ -77,8 +77,8 @@ class Task:
     def persons(self) -> Floats:
         """Ratings of the target by each annotator, (annotators, items, systems).
 
-        A rating is NaN unless the annotator rated all aspects of the target. If no annotator did this for any output,
-        the result is the mean ratings, as one annotator.
+        A rating is NaN if the annotator did not rate all aspects of the target. If no annotator rated all aspects of
+        any output, the result is the mean ratings, as if there were one annotator.
         """
         names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
         aspects = [self.metrics.aspects.index(name) for name in names]

@@ -28,8 +28,8 @@ with the blend.
 def automatic(methods: Sequence[Method]) -> Method:
     """Return the method that chooses a method.
 
-    It chooses the better of two blends, unless another method is better than this blend by `CLEARLY` standard errors of
-    the paired difference.
+    It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
+    errors of the paired difference, this method is chosen instead.
     """
     among = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
     blends = [among.index(method) for method in (BLEND, HALF_BLEND)]

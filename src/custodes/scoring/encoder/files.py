@@ -110,7 +110,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
 
 
 def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
-    """Return the ONNX model among file names: the model with a usual name, or the only one.
+    """Return the ONNX model among file names: the model with a usual name, or the only ONNX model.
 
     The result is None if transformers loads the files.
     """

@@ -170,7 +170,7 @@ class Estimate:
         """Return the estimates with exact symmetry in the tables (...) that equal their mirror image.
 
         In the tables for which `which` is true, each estimate is averaged with its mirror image, so that theta is
-        exactly 1/2. The other estimates do not change.
+        exactly 1/2. The estimates of all remaining tables do not change.
         """
         mirror = self.mirrored(which)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")

@@ -83,7 +83,7 @@ class Partiality(NamedTuple):
     - `shift`: how much the metric rates the system above the system's quality, in units of the placement.
     - `low`, `high`: bounds of the shift's interval.
     - `p_value`: p-value without adjustment.
-    - `p_adjusted`: p-value adjusted for testing all metrics and systems. It also allows for one other favoured system.
+    - `p_adjusted`: p-value adjusted for testing all metrics and systems, and for one possible further favoured system.
     - `reason`: a `Reason` why the result is inconclusive, or `Reason.NONE`.
     """
 
@@ -182,9 +182,9 @@ def partiality(
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
     """Return the part of each system's win rate that is due to its `shift`, its rank, and its rank without the shift.
 
-    Each result has shape (systems,). Win rates and ranks are those by the metric. NaN shifts count as 0. Win rates come
-    from the data. The effect of a shift is computed under a normal distribution of score differences, so that ties and
-    steps of a coarse metric do not affect it.
+    Each result has shape (systems,). Win rates and ranks are based on the metric's preferences. NaN shifts count as 0.
+    Win rates come from the data. The effect of a shift is computed under a normal distribution of score differences, so
+    that ties and steps of a coarse metric do not affect it.
     """
     from scipy.special import ndtr
 

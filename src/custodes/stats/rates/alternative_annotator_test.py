@@ -129,7 +129,7 @@ def replacement(
         Margin by which a judge may be worse because it costs less: .2 compared with experts, .15 with trained
         annotators, .1 with crowd workers.
     units : int array of shape (n,)
-        Cluster of each output. If every output is its own cluster, this is the published test.
+        Cluster of each output. If every output is a separate cluster, this is the published test.
     level : float, default .05
         Level at which a hypothesis is rejected.
     fewest : int, default 30

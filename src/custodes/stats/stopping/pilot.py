@@ -57,9 +57,9 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     There are two logistic models. An annotation of systems a and b is not a tie with the logit m + u_a + u_b + a
     deviation of the pair. If it is not a tie, the first system wins with the logit s_a - s_b + a deviation of the pair.
     System effects have a t distribution, which allows outliers; deviations have a normal distribution. The standard
-    deviations of both are estimated on a grid, with a prior that favours small deviations of pairs. A pair with ten
-    annotations thus borrows strength from all pairs. If pairs share items or documents, their errors are correlated,
-    and all annotations get less weight.
+    deviations of system effects and of deviations are estimated on a grid, with a prior that favours small deviations.
+    A pair with ten annotations thus borrows strength from all pairs. If pairs share items or documents, their errors
+    are correlated, and all annotations get less weight.
 
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
@@ -81,8 +81,8 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
 def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
     """Return one simulated study per draw, with a number of `items` annotated for each pair.
 
-    The first annotations are those of the pilot, `counts` (pairs, 3), in random order. All further annotations are
-    drawn with the proportions `shares` (draws, pairs, 3).
+    The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
+    with the proportions `shares` (draws, pairs, 3).
 
     >>> result = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
     >>> result.kinds.tolist()
@@ -175,7 +175,7 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
     """Return the centre and half-width of the shortest interval that contains `confidence` of the values (n,).
 
-    If several intervals are equally short, the middle one is taken.
+    If several intervals are equally short, the middle interval is returned.
 
     >>> shortest(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
     (5.0, 1.0)

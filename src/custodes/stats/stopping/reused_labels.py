@@ -53,11 +53,11 @@ def level_after(openings: int, level: float) -> float:
 
 
 class NextTest:
-    """Joint distribution of the next test statistic and the earlier ones if all true values are at their thresholds.
+    """Joint distribution of the next and the earlier test statistics, if all true values equal their thresholds.
 
     This is a multiplier bootstrap. With normal multipliers, the resampled statistics have a joint normal distribution
     with the correlation of the per-item results. The earlier statistics are drawn, and the next statistic is integrated
-    over its distribution given the earlier ones. Probabilities far below 1 / `draws` are therefore resolved.
+    over its distribution given the earlier statistics. Probabilities far below 1 / `draws` are therefore resolved.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from custodes.stats.equal_clusters import group_clusters
 
 @dataclass(frozen=True, kw_only=True)
 class Battles:
-    """Battles between systems; arrays have shape (n,) unless another shape is stated.
+    """Battles between systems; arrays without a stated shape have shape (n,).
 
     - `first`, `second`: positions of two different systems.
     - `sign` (int8): 1 if the first system won, 0 for a tie, -1 if the second system won, ABSENT without a verdict.

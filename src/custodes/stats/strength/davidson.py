@@ -4,7 +4,7 @@ Let eta = strength of the first system - strength of the second system + covaria
 with a probability proportional to exp(eta / 2), the second system with a probability proportional to exp(-eta / 2), and
 a tie has a probability proportional to nu. Without ties, or with ties as half wins, nu is 0 and the model is that of
 Bradley and Terry, a logistic regression. All coefficients are in one vector (p,): the strengths of the systems, the
-effects, and log nu unless nu is 0. Strengths sum to 0 within a component.
+effects, and log nu if nu is positive. Strengths sum to 0 within a component.
 """
 
 from __future__ import annotations
