@@ -152,7 +152,7 @@ def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
 
 def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(systems=True))
-    with pytest.raises(InputError, match=r"it returned no scores of systems, expected \(1,\)"):
+    with pytest.raises(InputError, match=r"the metric returned no scores for systems, expected shape \(1,\)"):
         cu.score(study, ["made"])
 
 
