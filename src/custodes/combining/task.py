@@ -272,7 +272,7 @@ def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple
         ), False
     if len(aspects) > 1:
         raise OptionError(
-            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged with others; choose one aspect"
+            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged over aspects; choose one aspect"
         )
     (comparison,) = compared(chosen, {})
     signs = comparison.human_signs

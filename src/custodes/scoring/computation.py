@@ -65,7 +65,7 @@ class RuleScores(NamedTuple):
 
 
 class Digests:
-    """SHA-256 of outputs and of the inputs of items, each computed once."""
+    """SHA-256 digests of outputs and of the inputs of items; each digest is computed only once."""
 
     def __init__(self, texts: MetricInputs) -> None:
         self._texts = texts

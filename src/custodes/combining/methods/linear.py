@@ -28,7 +28,10 @@ def linear(training: TrainingData) -> Formula:
 
 
 def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
-    """Return the formula of a regression for the target; the limits of the formula become bounds of the metrics."""
+    """Return the formula of a regression for the target.
+
+    The limits at which the regression clips scores become bounds of the metrics.
+    """
     by, weights, intercept = line
     # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))

@@ -18,7 +18,7 @@ from worker_protocol import serve  # first: output of libraries must not enter a
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument(
-    "--jar", help=("meteor-1.5.jar, with its folder data in the same place (default: the file of pycocoevalcap)")
+    "--jar", help=("path of meteor-1.5.jar, next to its folder data (default: the file of pycocoevalcap)")
 )
 parser.add_argument("--language", default="en")
 parser.add_argument("--memory", default="2G", help="maximum memory of Java")

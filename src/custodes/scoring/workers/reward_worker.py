@@ -21,7 +21,7 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
 model = transformers.AutoModelForSequenceClassification.from_pretrained(options.model)
 model = model.to(getattr(torch, options.dtype)).eval().to(DEVICE)
 if model.config.num_labels != 1:
-    sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one")
+    sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one label")
 # Decoder models use the last token that is not padding, so the padding token must be set.
 padded = tokenizer.pad_token is not None and model.config.pad_token_id is not None
 longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))

@@ -253,7 +253,7 @@ class Estimator:
       clusters is computed with this function.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
     - `quick`: whether `estimate` accepts `confidence=None`. It then gives no intervals and is only as precise as
-      decisions at `gamma` require, which makes very many tables feasible.
+      decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
     - `remarks`: a function that returns notes on a result, given the estimate and ' for aspect ...' or ''.
     """

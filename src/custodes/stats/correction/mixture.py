@@ -6,10 +6,10 @@ item q_r = sum_h pi[h, r], and a human-only item p_h. Since dpi = prod p_h^2 dp 
 
     prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
 
-with N paired, m metric-only and a human-only counts. Draws come from a proposal in which q and the columns nu[., r] =
-pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share the same normal
-random numbers. Each table gets as many draws as its decision needs. If the weights of a table are too uneven, its draws
-are moved from the proposal to the posterior in steps (see `tempered`).
+where N, m and a are the paired, metric-only and human-only counts. Draws come from a proposal in which q and the
+columns nu[., r] = pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share
+the same normal random numbers. Each table gets as many draws as its decision needs. If the weights of a table are too
+uneven, its draws are moved from the proposal to the posterior in steps (see `tempered`).
 """
 
 from __future__ import annotations

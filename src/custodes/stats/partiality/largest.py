@@ -13,7 +13,7 @@ from custodes.stats.partiality.placement import Placement
 
 
 class Largest(NamedTuple):
-    """The largest absolute partiality of each metric (metrics,), with its interval and the system's position.
+    """The largest absolute partiality of each metric (metrics,), its interval, and the position of the system.
 
     If the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.
     """

@@ -40,7 +40,7 @@ def spending(position: int) -> float:
 
 
 def level_after(openings: int, level: float) -> float:
-    """Return the level of all candidates between a number of openings and the next opening.
+    """Return the joint level of all candidates that are tested after a number of openings and before the next opening.
 
     The levels for all numbers of openings sum to `level`. Until the first opening, the sequence of candidates does not
     depend on the labels, because every candidate gets the same answer. An opening can change what is tested next, and
