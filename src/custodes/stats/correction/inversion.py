@@ -25,7 +25,8 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     is a mean of three parts, each weighted by its number of items: the human margin of the paired items, the solution
     for the metric-only items, and the human margin of the human-only items.
 
-    The interval and theta come from Bayesian-bootstrap draws with a prior of 1/9 per paired cell. The interval is wide
+    The interval and theta come from Bayesian-bootstrap draws with a prior of 1/9 for each paired cell and 1/3 for each
+    metric-only or human-only cell. The interval is wide
     if mu is close to singular. Equal tables get equal results, and swapping the systems gives exactly the mirrored
     result. The margin is NaN if mu is singular or there are no annotations. Without annotations, the interval is
     [-1, 1] and theta is 1/2, whatever the metric's ratings.

@@ -59,7 +59,7 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     are at least as large as the observed value, p = (b + 1) / (flips + 1).
 
     A margin is NaN if annotations do not connect the two systems. Errors are NaN if there is only one cluster. The
-    p-value is NaN without flips, or if the model fits every pair's mean exactly (as with two systems).
+    p-value is NaN without flips, or if no pair's mean can differ from the model (as with two systems).
 
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])

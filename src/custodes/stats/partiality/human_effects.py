@@ -211,7 +211,7 @@ def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
     These preferences are an interaction annotator x system, whose variance more items do not reduce. The result is 0 if
-    the F test finds no such preferences.
+    the F test finds no such preferences or if there are too few repeated ratings for the test.
     """
     from scipy.special import fdtri, ndtri, stdtrit
 
