@@ -472,8 +472,8 @@ def _notes(
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(lost.values()),
-            f"{terms.objective} is undefined in folds where predictions are constant, so these methods are "
-            f"scored on fewer folds (number of folds left out):"
+            f"{terms.objective} is undefined in folds where predictions are constant, so some methods are "
+            f"scored on fewer folds; number of folds left out:"
             f" {', '.join(f'{name} ({n})' for name, n in lost.items() if n)}",
         ),
         (

@@ -56,8 +56,8 @@ class Terms:
             )
         if of.verdicts and EVEN_HANDED in self.methods:
             raise OptionError(
-                "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems it was "
-                "compared with; choose another method"
+                "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems with "
+                "which it was compared; choose another method"
             )
         if of.verdicts and self.folds == "system":
             raise OptionError(

@@ -121,7 +121,7 @@ def _unseen_rates(of: Task, unseen: WithoutSystems, confidence: float) -> Floats
 
 
 def _columns(of: Task, rates: Floats) -> dict[str, Any]:
-    """Return the columns for rates (2, 3, rows, systems), of which the first axis is seen and unseen systems."""
+    """Return the columns for rates (2, 3, rows, systems); the first axis is for seen systems and unseen systems."""
     labels = np.array([*of.design.systems, ""], dtype=object)  # the last one for the position -1
     columns: dict[str, Any] = {}
     for prefix, values in zip((SEEN, UNSEEN), rates, strict=True):

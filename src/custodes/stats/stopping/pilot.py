@@ -212,10 +212,11 @@ class _Mode(NamedTuple):
 def _logits(
     pilot: Pilot, hits: Bools, among: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Return draws (draws, pairs) of the logit with which the annotations `among` (n,) are `hits` (n,).
+    """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
 
-    A logit is the difference of two system effects plus a deviation of the pair if `difference` is true; otherwise it
-    is the sum of a mean, two system effects and a deviation.
+    `hits` (n,) marks the annotations that are hits, and `among` (n,) the annotations that are counted. If `difference`
+    is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise it is the sum of a
+    mean, two system effects and a deviation.
     """
     from scipy.sparse import csr_array
 

@@ -37,7 +37,7 @@ class DirectTests:
 
 
 def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, confidence: float) -> DirectTests:
-    """Test by the direct comparisons of each pair whether both systems are equal and whether the strengths fit.
+    """Test for each pair, by its direct comparisons, whether both systems are equal and whether the strengths fit.
 
     These are exact binomial tests of the comparisons without ties, scaled to the effective number of comparisons. If
     the model counts ties as half wins, a tie counts half for each side. If comparisons of a pair share clusters, the
