@@ -96,6 +96,6 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, said: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))
     with pytest.raises(
-        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load it: .*{said}"
+        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{said}"
     ):
         cu.score(TEXTS, ["letters"])
