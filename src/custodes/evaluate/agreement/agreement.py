@@ -369,8 +369,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "system-scores-fitted",
             fitted,
-            f"on some items, {fitted} of {len(shared)} metrics share the outputs of only some systems with the "
-            f"annotators{label}: system scores are then system effects adjusted for items, instead of means",
+            f"for {fitted} of {len(shared)} metrics, annotators and metric did not both rate all systems of each "
+            f"item{label}; the system scores are then system effects adjusted for items, instead of means",
         ),
         (
             "pairs-without-common-item",

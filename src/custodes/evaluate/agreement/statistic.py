@@ -38,8 +38,8 @@ def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray
 class SystemScores:
     """System scores of the annotators and of the metrics; both arrays are (1 + B, metrics, systems).
 
-    The human scores depend on the metric, because they use only the outputs shared with the metric. `pairs` (metrics,
-    systems, systems) marks the pairs of systems that can be compared. The two systems of such a pair have a common
+    The human scores depend on the metric, because human scores use only the outputs that annotators and metric share.
+    `pairs` (metrics, systems, systems) marks the pairs of systems that can be compared: both systems have a common
     item, or system-level scores in the file.
     """
 

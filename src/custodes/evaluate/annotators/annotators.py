@@ -66,7 +66,9 @@ class Annotators(Result):
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "number of tasks that the annotator answered (comparisons or outputs)"),
         share("proportion", "proportion of all answers", "Of all answers"),
-        count("n_multiply_rated", "number of tasks that other annotators also answered", "Multiply rated"),
+        count(
+            "n_multiply_rated", "number of the annotator's tasks that other annotators answered, too", "Multiply rated"
+        ),
         score(
             "competence",
             "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared tasks (1: always "
@@ -150,7 +152,7 @@ class Annotators(Result):
         ),
         score(
             "effective_annotators",
-            "effective number of annotators with equal numbers of answers",
+            "number of equally active annotators that would be equally informative",
             "Effective annotators",
         ),
         score(
@@ -180,7 +182,7 @@ class Annotators(Result):
         count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "effective number of annotators with equal numbers of answers",
+            "number of equally active annotators that would be equally informative",
             "Effective annotators",
         ),
         difference(
@@ -382,8 +384,8 @@ def _notes(
         (
             "few-doubled",
             doubled if doubled < FEW_DOUBLES else 0,
-            f"{part.what}{of}: {doubled} tasks answered by several annotators, too few to estimate "
-            "agreement; have more tasks annotated twice",
+            f"{part.what}{of}: only {doubled} tasks were answered by several annotators, which is too few to "
+            "estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
