@@ -108,12 +108,12 @@ class Agreement(Result):
     standing: pl.DataFrame = table(
         "Ranking of the metrics from best to worst, with tests against the chance level.",
         label("metric", "name of the metric"),
-        label("statistic", "the statistic that ranks them"),
+        label("statistic", "the statistic that ranks the metrics"),
         score("value", "value of the statistic", interval=True, best="high"),
         score("chance", "chance level of the statistic"),
         p_value(
             "p_chance",
-            "test of agreement at the chance level, adjusted for all metrics of the aspect",
+            "test of 'agreement is at the chance level', adjusted for all metrics of the aspect",
             "p, chance level",
         ),
         label(

@@ -74,7 +74,7 @@ class Tester:
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
     def has(self, items: Bools) -> Bools:
-        """(blocks, k): whether a block contains an item that is marked in each row of `items` (k, items)."""
+        """(blocks, k): for each row of `items` (k, items), whether the block contains a marked item."""
         held = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
         rows, item = np.nonzero(items)
         held[self.block[self.sample.comparison.design.units[item]], rows] = True

@@ -223,7 +223,7 @@ class Annotators(Result):
 
 @question(
     "custodes annotators battles.csv --method mace --format csv --table labels",
-    method="Model of the annotators (default: auto, by the number of answers).",
+    method="Model of the annotators (default: auto, which chooses by the number of answers).",
     annotator_type="Whether raters are persons or slots shared by several persons (default: auto).",
 )
 def annotators(
@@ -279,7 +279,7 @@ def annotators(
     if not parts:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({listed(chosen.humans, limit=3)}); select others"
+            f"({listed(chosen.humans, limit=3)}); select other annotators"
         )
     person_names, who = persons(chosen, chosen.humans, annotator_type)
     generator = np.random.default_rng(rng)

@@ -104,8 +104,8 @@ class Ceiling(Result):
         ),
         score(
             "attainable",
-            "tau-b that a perfect predictor without ties would reach; the mean rating of all annotators may have ties; "
-            "0 if halves do not agree, null at level system",
+            "tau-b that a perfect predictor of the mean rating of all annotators would reach (the mean rating may have "
+            "ties, the predictor has none); 0 if halves do not agree, null at level system",
             interval=True,
         ),
     )

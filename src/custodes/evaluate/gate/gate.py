@@ -153,7 +153,7 @@ class Gate(Result):
     metric="Metric to test: a name or a glob (default: the only metric).",
     require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
     not_worse_than="Metric for a test of non-inferiority; comma list or repeated.",
-    statistic="Statistic of the non-inferiority test (default: kendall_item; with two systems sample_accuracy).",
+    statistic="Statistic of the non-inferiority test (default: kendall_item, or sample_accuracy with two systems).",
     margin="Non-inferiority margin, in units of the statistic.",
     positive="For rules on labels: the label that counts as success (see rates).",
     sampling="For rules on labels: how outputs were selected for human labels (random, by-judge or by-label).",

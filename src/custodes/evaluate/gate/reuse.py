@@ -267,7 +267,7 @@ class _Sequence:
 def next_critical_values(
     correlation: Floats, critical: Sequence[float], level: float, precisions: Sequence[Precision], *, seed: int
 ) -> tuple[list[float], list[float]]:
-    """Return critical values of the next tests and the levels that the tests spend; the tests divide a level."""
+    """Return critical values of the next tests, which share the level `level`, and the levels that the tests spend."""
     values, spent = list(critical), list[float]()
     for k, precision in enumerate(precisions):
         n = len(values) + 1
@@ -296,7 +296,7 @@ def _gain(tests: LedgerTests) -> str:
 
 
 def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
-    """Return the state of the ledger, with sentences about the power that it still has."""
+    """Return the state of the ledger, with sentences about the remaining power."""
     sequence, labels, used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
     def until(n: int) -> str:

@@ -1,4 +1,4 @@
-"""Bradley-Terry models with ties, fitted to the comparisons of one rater, to counts, or with a metric correction."""
+"""Bradley-Terry models with ties, fitted to comparisons or counts of one rater, or with a metric correction."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Protocol(Result):
         share("null_error_fixed", "`null_error` of the fixed design", "False, fixed"),
     )
     reference: pl.DataFrame = table(
-        "The decisions with all annotations.",
+        "The reference decisions, which use all annotations.",
         count("pairs", "number of pairs that annotators rated"),
         count("annotations", "number of all annotations"),
         share("decided", "proportion of pairs decided with all annotations"),
@@ -125,7 +125,7 @@ class Protocol(Result):
         ),
     )
     curve: pl.DataFrame = table(
-        "The rows of `protocol` by round.",
+        "One row per round of each row of `protocol`.",
         label("metric", "the metric used"),
         ESTIMATOR,
         STOPPING,
@@ -134,9 +134,9 @@ class Protocol(Result):
         score("annotations", "number of annotations so far"),
         share("share", "proportion of the available annotations"),
         share("decided", "proportion of pairs decided so far"),
-        share("correct", "as in `protocol`, if the study ended after this round"),
-        score("kld", "as in `protocol`, if the study ended after this round", "KLD (nats)"),
-        score("kld_mode", "as in `protocol`, if the study ended after this round", "KLD of the mode"),
+        share("correct", "value of `correct` in `protocol` if the study ended after this round"),
+        score("kld", "value of `kld` in `protocol` if the study ended after this round", "KLD (nats)"),
+        score("kld_mode", "value of `kld_mode` in `protocol` if the study ended after this round", "KLD of the mode"),
         essential=False,
     )
     naive: pl.DataFrame = table(

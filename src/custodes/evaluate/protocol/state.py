@@ -129,7 +129,7 @@ class State:
                 raise InputError("fields are missing, or unknown fields are present")
             check(file.state)
             if digest(file.state) != file.digest:
-                raise InputError("the file was edited, because the content does not match the digest")
+                raise InputError("the content does not match the digest, so the file was edited")
         except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
                 f"not a valid state of a protocol: {problem}. Restore the last valid copy of the file, or start again "
