@@ -17,9 +17,9 @@ from custodes.stats.ratios import ratio
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
-    """Return the columns of `information`: the error with the other aspects divided by the error without, by penalty.
+    """Return the columns of `information`: errors with and without the annotators' other aspects, and the ratio.
 
-    The result is empty if the annotators rated no other aspect."""
+    There is a row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
     errors = {

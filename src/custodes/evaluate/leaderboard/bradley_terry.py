@@ -208,7 +208,10 @@ def fit_corrected(
     covariates: Sequence[Covariate],
     options: Options,
 ) -> CorrectedModel:
-    """Fit human strengths to the human comparisons and the metric's comparisons of systems that annotators compared."""
+    """Fit human strengths to human comparisons and to comparisons of a metric.
+
+    Comparisons of the metric count if annotators compared both systems (with any system).
+    """
     n_systems = options.n_systems
     annotated = _per_system(human.first, human.second, n_systems) > 0
     chosen = metric.where(annotated[metric.first] & annotated[metric.second])
@@ -299,8 +302,8 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """Return the reason why the presentation order of annotators cannot be averaged out.
 
     The reason is empty if both systems of each pair came first equally often. `order`, `pair` and `units` (n,) are the
-    presentation order, the pair of systems and the cluster of each comparison. For each pair, the difference between
-    the numbers of the two orders has a clustered variance. A chi-squared test combines all pairs.
+    presentation order, the pair of systems and the cluster of each comparison. The test compares the numbers of the two
+    orders of each pair, with a variance by clusters. A chi-squared test combines all pairs.
     """
     from scipy.stats import chi2
 

@@ -470,8 +470,8 @@ def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
 def _saving(world: _World, unseen: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
-    The metric reduces the variance of the margin by correlation^2. This holds for the items that the metric rated and
-    annotators did not (`unseen`, as a proportion of all items at the first analysis)."""
+    The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated. `unseen` is
+    the proportion of these items at the first analysis."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)

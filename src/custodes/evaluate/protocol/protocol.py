@@ -246,7 +246,7 @@ def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Gene
 def _row(
     metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
 ) -> dict[str, dict[str, Any]]:
-    """Return a row of `protocol` and the rows of `curve`. In the second of the `worlds`, no pair differs (null)."""
+    """Return a row of `protocol` and the rows of `curve`. In the second world, if any, no pair differs."""
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
