@@ -111,7 +111,7 @@ class Ceiling(Result):
     )
     halo: pl.DataFrame = table(
         "Halo effect: how well ridge regression predicts one annotator's rating of the target. "
-        "Empty with one annotator or one aspect.",
+        "The table is empty with one annotator or one aspect.",
         label(
             "source",
             "features of the prediction: `same annotator` (other aspects rated by this annotator), `other annotators` "
@@ -132,7 +132,8 @@ class Ceiling(Result):
         ),
     )
     information: pl.DataFrame = table(
-        "Information that the other aspects of the annotators have and the metrics lack. Empty with one rated aspect.",
+        "Information that the other aspects of the annotators have and the metrics lack. The table is empty with one "
+        "rated aspect.",
         score("alpha", "penalty of the lasso, from 1 down to .001", "Penalty α"),
         score(
             "mse_ratio",
@@ -174,7 +175,7 @@ class Ceiling(Result):
         ),
     )
     backward: pl.DataFrame = table(
-        "Backward elimination: each step removes the most redundant metric. Empty with one metric in use.",
+        "Backward elimination: each step removes the most redundant metric. The table is empty with one metric in use.",
         count("step", "number of the step, from 1"),
         label(
             "metric",
@@ -206,7 +207,7 @@ class Ceiling(Result):
         rows=lambda result: result.next.filter(pl.int_range(pl.len()).over("target") < 5),
     )
     history: pl.DataFrame = table(
-        "Prediction from all metrics released by each date. Empty with fewer than two release dates.",
+        "Prediction from all metrics released by each date. The table is empty with fewer than two release dates.",
         label("date", "date of release, from the raters file"),
         labels("newest", "metrics released on this date", "New"),
         count("columns", "number of metrics released by this date", "Metrics"),
@@ -223,7 +224,7 @@ class Ceiling(Result):
 @question(
     "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
     level="Predict single outputs, or rank sums of systems.",
-    folds="Held-out units: whole items, or single outputs (plain; training data then contain the same items).",
+    folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
     in_use="Metrics in use, from which the forward path starts: comma list of globs.",
     variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",

@@ -213,7 +213,7 @@ def complementarity(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Complementarity:
-    """Distance between the rankings of each two metrics and annotators: 0 for equal, 1 for opposite rankings.
+    """Distance between the rankings of every two raters (metrics or annotators): 0 for equal, 1 for opposite rankings.
 
     Notes
     -----

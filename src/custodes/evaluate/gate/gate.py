@@ -90,7 +90,7 @@ class Gate(Result):
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
-        "State of the ledger after the candidate, as one row; empty without a ledger.",
+        "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
         label("generation", "digest of the human labels at the start of the generation of labels"),
         count("candidate", "number of candidates tested in this generation", "Candidates"),
         count("openings", "number of candidates that opened the gate"),
@@ -104,7 +104,7 @@ class Gate(Result):
     def outcome(self) -> str:
         """Joint outcome: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive, else `holds`.
 
-        With a ledger, the outcome of the ledger.
+        With a ledger, this is the outcome of the ledger.
         """
         return outcome_of(self.rules)
 
@@ -112,7 +112,7 @@ class Gate(Result):
     def status(self) -> int:
         """Exit status: 0 if all rules hold, 1 if a rule fails, 3 if the joint outcome is inconclusive.
 
-        With a ledger, 0 if the gate is open or not tested, 1 if the gate is closed.
+        With a ledger, the exit status is 0 if the gate is open or not tested, and 1 if the gate is closed.
         """
         return STATUS[self.outcome]
 

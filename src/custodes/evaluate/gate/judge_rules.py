@@ -18,7 +18,10 @@ from custodes.evaluate.rates.rates import rates
 
 
 class ResultColumn(NamedTuple):
-    """Table and column of a statistic, column of the number of observations, and the data that the statistic needs."""
+    """Where a result contains a statistic: the table, its column, the column with the number of observations `n`.
+
+    `needs` names the data that the statistic needs.
+    """
 
     table: str
     column: str

@@ -248,9 +248,9 @@ def _difference(
     statistic: str,
     needs_two: str,
 ) -> LabelTest:
-    """Return the test of the difference of a statistic between two metrics, on outputs that both metrics labelled.
+    """Return the test of a difference between two metrics by a statistic, on outputs that both metrics labelled.
 
-    The variance of the difference is the clustered variance of the differences between influence values.
+    The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
     evaluated = [judge.of_thresholds for judge in pair]
     rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)

@@ -129,7 +129,7 @@ def asked_for(
     stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in stoppings:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or several")
+            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or a list of these")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
     if not estimators or not rules:
         raise OptionError("estimator or stopping is empty; give at least one estimator and one stopping rule")
