@@ -64,7 +64,10 @@ class SystemTarget(PredictedAspect):
         return _orders(self.rates[self.me])
 
     def agreement(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(1 + B, sets): tau-b of the predictions from each set of raters. Each pair is predicted without its data."""
+        """(1 + B, sets): tau-b of the predictions from each set of raters.
+
+        The model that predicts a pair of systems is fitted without this pair.
+        """
         orders = [predicted_orders(self.wins[columns], self.wins[self.me], fit) for columns in sets]
         return order_agreement(np.stack(orders), self.truth, weights=self.times)
 

@@ -84,7 +84,7 @@ def line_of(row: Mapping[str, Any]) -> str:
 
 
 def more_data(value: float, low: float, high: float, threshold: float, what: str) -> str:
-    """Return a phrase with the factor by which the data would have to grow to decide a rule; '' if it is too large.
+    """Return a phrase that says how many times as much data would decide a rule; empty if the factor is too large.
 
     The width of the interval is assumed to shrink with 1 / sqrt(n).
     """

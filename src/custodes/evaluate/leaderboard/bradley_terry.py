@@ -145,7 +145,7 @@ def fit_comparisons(
 def fit_counts(
     counts: pl.DataFrame, rng: np.random.Generator, *, systems: Sequence[str], independent: bool, options: Options
 ) -> FittedModel:
-    """Fit the model to the counts of one rater, a table with the columns of `BY_ORDER`.
+    """Fit the model to a table of counts of one rater, with the columns of `BY_ORDER`.
 
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
