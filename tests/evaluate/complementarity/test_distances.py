@@ -171,6 +171,6 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     note = next(note for note in made.notes if note.rule == "undefined-distances")
     assert note.count == 5
     assert note.message.startswith(
-        "5 rankings of pairs of raters excluded from the means (tau-b): on these items one "
-        "rater is constant, or they rated fewer than two common"
+        "the means exclude 5 distances between two rankings (tau-b), because on the same item a "
+        "rater is constant, or the two raters rated fewer than two common"
     )

@@ -147,7 +147,10 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
 def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge,learned", covariates=["learned"], **QUICK)
     (note,) = [note for note in board.notes if note.rule == "rater-held-equal"]
-    assert (note.count, note.message) == (1, "adjusted for and therefore not ranked by: learned")
+    assert (note.count, note.message) == (
+        1,
+        "the model adjusts for these raters, so there is no ranking by them: learned",
+    )
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
     assert effect["value_low"] > 0  # people like what it likes
@@ -255,7 +258,7 @@ def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None
     for chance, refused in ((0.2, False), (0.2 * shift, True)):
         items = pl.DataFrame({"item": table["item"], "probability": chance})
         (row,) = cu.leaderboard(cu.read(both, items=items), **QUICK).corrected.iter_rows(named=True)
-        told = f"annotators judged {people.height} of 2000 items, but the probabilities in the items table add up to"
+        told = f"annotators rated {people.height} of 2000 items, but the probabilities in the items table add up to"
         assert row["reason"].startswith(told) if refused else row["reason"] == ""
         assert (row["saving"] is None) is refused
 
@@ -416,7 +419,7 @@ def test_hardly_any_people(n: int) -> None:
     (row,) = board.corrected.iter_rows(named=True)
     assert row["labels"] == n
     if n == 0:
-        assert row["reason"] == "annotators judged none of its comparisons"
+        assert row["reason"] == "annotators rated none of the comparisons of the metric"
     elif n < 12:
         assert "differ on only" in row["reason"]
     for rows in (of(board), of(board, "corrected:judge")):
@@ -584,8 +587,8 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
         with pytest.raises(
             OptionError,
             match=(
-                f"covariates='{name}': it does not vary within systems, so its effect cannot be "
-                "separated from their strengths; leave it out"
+                f"covariates='{name}': the covariate does not vary within systems, so its effect cannot be "
+                "separated from the strengths; omit this covariate"
             ),
         ):
             cu.leaderboard(cu.read(pl.concat([table, people])), covariates=name)
@@ -630,7 +633,7 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     for column in ("strength_low", "win_rate_low", "rank_low", "may_be_first", "group"):
         assert made.systems[column].null_count() == 3
     assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
-    with pytest.raises(OptionError, match="counts hold no texts and no scores; give the study itself"):
+    with pytest.raises(OptionError, match="counts contain no texts and no scores; give the study instead of counts"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
 
 
