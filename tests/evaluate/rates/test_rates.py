@@ -358,7 +358,7 @@ def test_a_report_of_labels_has_rates_and_no_leaderboard() -> None:
 
 def test_one_system_is_referred_to_rates_by_other_questions() -> None:
     for question in (cu.leaderboard, cu.ranking, cu.favoritism):
-        with pytest.raises(InputError, match="use rates, which needs no second one"):
+        with pytest.raises(InputError, match="use rates, which needs no second system"):
             question(table())
 
 

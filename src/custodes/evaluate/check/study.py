@@ -44,7 +44,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
         unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
         yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
-        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
+        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
     yield from (Problem("warning", *row) for row in names)
     yield from _beyond_declared(chosen)
