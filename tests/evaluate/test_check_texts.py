@@ -33,7 +33,7 @@ def test_problems_of_texts_alone() -> None:
     assert found["missing-outputs"]["message"].startswith("4 of 24 outputs are missing or empty: Dill (4).")
     assert found["constant-outputs"]["examples"] == ["Cedar"]
     assert found["duplicate-outputs"]["message"].startswith("2 outputs equal the output of another system")
-    assert found["texts-only"]["message"].startswith("texts of 4 systems on 6 items")
+    assert found["texts-only"]["message"].startswith("there are texts of 4 systems on 6 items")
 
 
 def test_sound_texts_have_no_problem_and_rated_texts_no_such_table() -> None:

@@ -49,7 +49,7 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Return the rule, the count and the message of the note on comparisons that no annotator rated as a whole."""
+    """Return the rule, the count and the message of the note on comparisons that `unpaired` counts."""
     message = (
         f"{count} comparisons{label} are excluded because no annotator rated both outputs; means over different "
         "annotators are not compared"
@@ -58,7 +58,7 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
 
 
 def without_float_noise(values: Floats) -> Floats:
-    """Return the means, of which means that differ only by floating-point error are made equal; NaN stays NaN.
+    """Return the means; means that differ only by floating-point error become equal, and NaN stays NaN.
 
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]

@@ -45,9 +45,9 @@ class Counted:
 
 
 def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
-    """Return the pair counts of every aspect of a study, or the counts that the user gave as the only part.
+    """Return the pair counts of each aspect of a study; counts that the user gave form a single part.
 
-    Selection and tie rules were already applied to such counts, so `setting` must have the default values.
+    Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
     """
     if not isinstance(study, OutcomeCounts):
         comparisons = with_outputs(compare(study, **setting))

@@ -1,4 +1,4 @@
-"""Correction of a metric's win rates of systems with a small number of human annotations."""
+"""Win rates of systems from metric ratings, corrected with a small number of human annotations."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Design:
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """Return the design of these items and systems, with clusters and weights from the items table of the study."""
         labels, n = tuple(items), len(items)
-        if study.items.frame.is_empty():  # every item is its own cluster
+        if study.items.frame.is_empty():  # each item is a separate cluster
             return cls(
                 items=labels,
                 systems=tuple(systems),
@@ -107,7 +107,7 @@ class Design:
 
     @property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): positions of the two systems of every pair."""
+        """Positions of the two systems of each pair, (pairs, 2)."""
         return np.stack(pairs_of(self.systems), axis=1)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:

@@ -90,8 +90,8 @@ class Ranking(Result):
     )
     errors: pl.DataFrame = table(
         (
-            "One row per metric: comparison of its decisions with human decisions, as proportions of the pairs that "
-            "have a decision by annotators and metric."
+            "One row per metric: how often its decisions equal, or differ from, human decisions, as proportions of the "
+            "pairs that both annotators and metric compared."
         ),
         label("metric", "name of the metric"),
         share("correct", "annotators and metric make the same decision", interval=True, best="high"),
@@ -110,7 +110,7 @@ class Ranking(Result):
     reversals: pl.DataFrame = table(
         (
             "One row per pair of systems on which a metric significantly contradicts the annotators; pairs with the "
-            "most such metrics come first."
+            "most contradicting metrics come first."
         ),
         label("better", "the better system by annotators"),
         label("worse", "the worse system by annotators"),
@@ -160,7 +160,7 @@ def ranking(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Ranking:
-    """Decisions about pairs of systems by annotators and by each metric, and the types of error of the metrics.
+    """Decide which system of each pair is better, by annotators and by each metric, and classify errors of metrics.
 
     Notes
     -----
@@ -277,10 +277,10 @@ def _errors(
 def _resampled(
     part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
-    """Yield slices of the rows 1 + B, with the outcome counts of each rater in turn for the rows of the slice.
+    """Yield blocks of rows with outcome counts: the slice of rows, and an iterator over raters.
 
-    Row 0 is the data; the B other rows are samples of resampled clusters. For each rater, there are the counts and the
-    effective counts for sign tests, (rows, pairs, 3).
+    Row 0 is the data, and the next B rows are samples of resampled clusters. For each rater, the iterator has the
+    counts and the effective counts for sign tests, (rows, pairs, 3).
     """
     if part.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
@@ -320,8 +320,8 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
     adjusts over all metrics and pairs. Pairs with the same direction are not tested. To account for this selection,
-    the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). Discarding assumes independent
-    tests; simulations support it for these tests.
+    the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method assumes independent
+    tests; simulations support the method for these tests.
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [

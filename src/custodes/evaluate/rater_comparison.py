@@ -86,7 +86,7 @@ class RaterComparison:
 
     @cached_property
     def cells(self) -> ClusterCells:
-        """Preferences of annotators and metrics by groups of equal clusters."""
+        """Preferences of annotators and metrics, in groups of equal clusters."""
         return ClusterCells.of(self.preferences, self.design.units)
 
     @cached_property
@@ -406,7 +406,7 @@ def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
 def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Return the tie threshold of each metric, and of each metric and item.
+    """Return tie thresholds by metric, and tie thresholds by metric and item.
 
     The calibrated threshold of an item is fitted on the items of the other folds.
     """

@@ -43,7 +43,7 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
     Raises
     ------
     OptionError
-        If there is no such column, or if the column has more than `MOST_SLICES` slices.
+        If the study has no column with this name, or if the column has more than `MOST_SLICES` slices.
     """
     if column == "system":
         return _slices(outputs["system"], column)
@@ -69,7 +69,8 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
     Raises
     ------
     OptionError
-        If there is no such column, if it has too many values, or if outputs of one item differ in the column.
+        If the study has no column with this name, if the column has too many values, or if outputs of one item differ
+        in the column.
     """
     attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
     if column == "system":

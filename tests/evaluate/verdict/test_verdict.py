@@ -406,7 +406,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D {end}",
         f"About 1000 more human comparisons of A and B {end}",
         f"About 10 more human comparisons of B and C {end}",
-        "For A and C even 20 times the present information would not give 50 % power.",
+        "For A and C, even 20 times the present information would not give 50 % power.",
     ]
 
 

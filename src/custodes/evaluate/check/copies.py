@@ -65,7 +65,7 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
 
 
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return pairs of a system and a metric by which the system has the highest score on all items.
+    """Return pairs of a system and a metric, if the metric gives the system its highest score on all items.
 
     A pair is returned only if hardly any output of other systems has the highest score. A system is excluded if at
     least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.

@@ -1,4 +1,4 @@
-"""Committees of judges: correlation of their errors, and accuracy of majority votes."""
+"""Committees of judges: correlation of the errors of judges, and accuracy of majority votes."""
 
 from __future__ import annotations
 

@@ -173,8 +173,12 @@ class Consistency(Result):
     missing: pl.DataFrame = table(
         "Rates of ties, empty and unreadable verdicts of each rater: overall, and by reason, system, order and length.",
         RATER,
-        label("factor", "`all`, `reason`, `system`, `order` or `length` (tenths of the words of both outputs)"),
-        label("level", "the reason, system, order or tenth of the row"),
+        label(
+            "factor", "`all`, `reason`, `system`, `order` or `length` (ten classes of the total length of both outputs)"
+        ),
+        label(
+            "level", "value of the factor: a reason, a system, an order, or a class of length from 1 (shortest) to 10"
+        ),
         count("queried", "number of queried verdicts"),
         share("tie_rate", "proportion of queried verdicts that are ties", "Ties"),
         share("empty_rate", "proportion of queried verdicts that are empty", "Empty"),
@@ -454,7 +458,7 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
             "nothing-examined",
             nothing,
             "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
-            "compare with annotators. Give verdicts with their order, repeats, texts of outputs, or human ratings",
+            "compare with annotators. Give verdicts with their orders, repeats, texts of outputs, or human ratings",
         ),
         (
             "one-order",

@@ -124,7 +124,10 @@ def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
 
 
 def _tenths(words: Floats) -> Floats:
-    """Return the tenth of each verdict, from 0, by the number of words in both outputs; NaN if unknown."""
+    """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
+
+    `words` are the numbers of words of both outputs.
+    """
     has_text = np.isfinite(words)
     cuts = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
     return np.where(has_text, np.searchsorted(cuts, np.where(has_text, words, 0.0), side="left"), np.nan)

@@ -49,7 +49,7 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
 
 
 def _repeated(study: Study, part: RaterPreferences) -> pl.DataFrame:
-    """Return the proportion of pairs of labels of an output by one rater that are equal."""
+    """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
     rows = repeated_labels(study, part.aspect)
     each = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
     n = pl.col("len").sum()

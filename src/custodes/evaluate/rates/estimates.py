@@ -194,7 +194,7 @@ class JudgeRates:
 
     @cached_property
     def error_rates(self) -> tuple[Floats, Floats]:
-        """TPR and TNR, each followed by its draws, (1 + draws,)."""
+        """Estimate and draws of TPR, and of TNR, (1 + draws,) each."""
         return self.values(sensitivity), self.values(specificity)
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:

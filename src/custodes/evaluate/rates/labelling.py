@@ -233,7 +233,7 @@ class _LabellingPlan:
 
     @property
     def weights(self) -> Floats:
-        """Proportion of the outputs of a system that have each label of the judge, (systems, 2)."""
+        """Proportions of the two labels of the judge among the outputs of each system, (systems, 2)."""
         return ratio(self.n, self.n.sum(axis=1, keepdims=True))
 
     @cached_property
@@ -262,7 +262,7 @@ class _LabellingPlan:
 
     @cached_property
     def together(self) -> tuple[Ints, Floats]:
-        """Outputs and rate of positive human labels for each label of the judge, over all systems; (2,) each."""
+        """Number of outputs, and rate of positive human labels, by label of the judge over all systems; (2,) each."""
         n = self.n.sum(axis=0)
         return n, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n), nan=0.5)
 

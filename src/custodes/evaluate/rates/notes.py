@@ -104,14 +104,14 @@ def judge_notes(
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,
-            f"judging by the labels of {judge.name}, the outputs with a human label are not a random sample "
-            f"(p = {p:.2g}); say how they were selected: sampling='by-judge' or 'by-label', or a column of inclusion "
-            "probabilities",
+            f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
+            f"(p = {p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
+            "inclusion probabilities",
         ),
         (
             "judge-equals-human",
             equal,
-            f"{judge.name} equals the human label on all {part.n_labelled} labelled outputs; check that "
+            f"{judge.name} equals the human label on all {part.n_labelled} outputs with human labels; check that "
             f"{judge.name} is not a copy of the human labels",
         ),
         (

@@ -287,7 +287,7 @@ def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelS
 def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
     """Return human labels (n, labels) as proportions, computed from codes (annotators, n).
 
-    Also returns the agreement of annotators, their alpha, and the number of outputs without a majority.
+    Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
     """
     n, k = labels.shape[1], len(scale.words)
     worker, task = np.nonzero(~np.isnan(labels))

@@ -99,7 +99,7 @@ class Rates(Result):
             essential=False,
         ),
         difference("corrected_difference", "difference of the corrected rates", "Corrected difference", interval=True),
-        p_value("p_value", "p-value of equal corrected rates", "p"),
+        p_value("p_value", "p-value of the test of equal corrected rates", "p"),
         p_value("p_adjusted", "p-value adjusted for all pairs (Holm)", "p, all pairs"),
         label(
             "decision",
@@ -109,13 +109,13 @@ class Rates(Result):
         difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
         p_value(
             "p_tpr",
-            "p-value of equal TPR, adjusted for all pairs and both error rates (Holm)",
+            "p-value of the test of equal TPR, adjusted for all pairs and both error rates (Holm)",
             "p of TPR",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of equal TNR, adjusted for all pairs and both error rates (Holm)",
+            "p-value of the test of equal TNR, adjusted for all pairs and both error rates (Holm)",
             "p of TNR",
             essential=False,
         ),
@@ -139,17 +139,18 @@ class Rates(Result):
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
         p_value(
             "p_rate",
-            "p-value of an equal corrected rate in all other outputs, adjusted for all slices and tests (Holm)",
+            "p-value of the test that all other outputs have an equal corrected rate, adjusted for all slices and "
+            "tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tpr",
-            "p-value of an equal TPR in all other outputs, adjusted for all slices and tests (Holm)",
+            "p-value of the test that all other outputs have an equal TPR, adjusted for all slices and tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of an equal TNR in all other outputs, adjusted for all slices and tests (Holm)",
+            "p-value of the test that all other outputs have an equal TNR, adjusted for all slices and tests (Holm)",
             essential=False,
         ),
         label("finding", "quantities that differ significantly from all other outputs"),
@@ -171,7 +172,7 @@ class Rates(Result):
             "number of annotators who are tested: each labelled 30 or more outputs that also have another human label",
             "Annotators",
         ),
-        score("epsilon", "margin by which the metric may be worse than an annotator, as a metric costs less"),
+        score("epsilon", "margin by which the metric may be worse than an annotator, because a metric costs less"),
         share(
             "winning_rate",
             "proportion of annotators for whom the test rejects that they are better than the metric by epsilon or "
@@ -237,7 +238,7 @@ class Rates(Result):
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
-    calibration="Error rates of the judge: within each system, or shared if they are equivalent.",
+    calibration="Error rates of the judge: within each system, or shared if systems have equivalent error rates.",
     epsilon="Margin by which a judge may be worse than experts (.2), trained annotators (.15) or crowd workers (.1).",
 )
 def rates(

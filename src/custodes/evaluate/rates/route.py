@@ -1,4 +1,4 @@
-"""Selection of judgements that replace human labels and of outputs to label, and an alarm if a judge gets worse."""
+"""Selection of judgements that replace human labels, selection of outputs to label, and an alarm for a worse judge."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -
 
 
 def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
-    """Return the chosen threshold (infinite: none), the rows of the candidates, and the reason for no threshold."""
+    """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
     def needed(rate: float, spare: float = 0.0) -> int | None:
         return fewest_labels(
@@ -295,7 +295,7 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
 
 
 def _drawn(part: JudgedOutputs, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Return the outputs to label next, and the probability of each output to have a human label after that.
+    """Return the outputs to label next, and the probability with which each output then has a human label.
 
     The outputs are drawn at random within strata; the order of the rows has no effect.
     """
@@ -331,13 +331,13 @@ def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,
-            "judging by the labels and the confidence of the judge, the outputs with a human label are not a random "
-            f"sample (p = {p:.2g}); the threshold is valid only for a random sample",
+            "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
+            f"(p = {p:.2g}); the threshold is valid only for a random sample",
         ),
         (
             "clusters-in-plan",
             outputs.clustered,
-            "outputs share clusters, but the bound treats outputs as independent, so it may be too low",
+            "outputs share clusters, but the bound treats outputs as independent, so the bound may be too low",
         ),
         aspect=outputs.aspect,
     )

@@ -118,7 +118,7 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
 
 
 def _inconclusive(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on systems for which partiality of all metrics, or of the best metric, is inconclusive."""
+    """Yield sentences on systems to which the partiality of all metrics, or of the best metric, is inconclusive."""
     open_ = pl.col("finding") == INCONCLUSIVE
     systems = view.partiality.filter(open_.all().over("system"))["system"].unique(maintain_order=True).to_list()
     if systems:

@@ -88,7 +88,7 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
-    """Return the tests of a metric against other metrics by one statistic, with the column `other` for their names."""
+    """Return the tests of a metric against other metrics by one statistic; `other` is the name of the other metric."""
     rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
@@ -102,7 +102,7 @@ def _with_p_values(level: dict[str, float | None]) -> str:
 
 
 def _at_system_level(view: AspectResults, best: Row) -> str:
-    """Return sentences on the pairwise accuracy of the best metric within items, and of a metric with a higher one."""
+    """Return sentences on the pairwise accuracy of the best metric within items, and on a higher pairwise accuracy."""
     text = (
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."

@@ -118,7 +118,7 @@ def _standing(view: AspectResults) -> str:
 def labels(view: AspectResults) -> Iterator[str]:
     """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best.
 
-    First come pairs with the leader, then pairs within the top group. Decisions and forecasts use the joint test of all
+    Pairs with the leader come first, then pairs within the top group. Decisions and forecasts use the joint test of all
     pairs. If the strengths do not fit a pair, only the comparisons of this pair are used. There is no forecast for a
     corrected leaderboard.
     """
