@@ -37,7 +37,7 @@ def written(decided: NDArray[Any]) -> list[str | None]:
 def crossed(
     system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
 ) -> tuple[list[str], Floats]:
-    """Return the sorted systems of all pairs, and a matrix of the values of pairs, (..., systems, systems).
+    """Return the sorted systems of all pairs, and the values of pairs as a matrix (..., systems, systems).
 
     `first` and `second` (..., pairs) are the values for the first and for the second system of each pair. A pair
     without a comparison is NaN in the matrix.

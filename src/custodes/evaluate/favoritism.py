@@ -211,7 +211,9 @@ class Favoritism(Result):
         label("reason", "reason for an inconclusive result", essential=False),
         count("rank_human", "rank of the system by annotators", "Rank by annotators"),
         count("rank", "rank of the system by the metric", "Rank by metric"),
-        count("rank_without", "rank of the system by the metric without the partiality", "Rank without partiality"),
+        count(
+            "rank_without", "rank of the system by the metric if the partiality is removed", "Rank without partiality"
+        ),
         labels(
             "near_copies",
             "other metrics that have the same finding and rank the outputs of an item almost equally "

@@ -319,9 +319,9 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
-    adjusts over all metrics and pairs. Pairs with the same direction are not tested. To account for this selection,
-    the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method assumes independent
-    tests; simulations support the method for these tests.
+    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for this
+    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method
+    assumes independent tests; simulations support the method for these tests.
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [

@@ -157,9 +157,9 @@ def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
 
 
 def _mean_of_standardised(scores: Floats) -> Floats:
-    """Return the mean over metrics of scores (metrics, items, systems), each standardised; all NaN if it is constant.
+    """Return the mean over metrics of standardised scores (metrics, items, systems).
 
-    Standardised scores of a metric have mean 0 and standard deviation 1.
+    The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
     """
     flat = scores.reshape(len(scores), -1)
     mean = mean_of_defined(flat)[:, np.newaxis]

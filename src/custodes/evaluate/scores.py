@@ -47,8 +47,8 @@ class ItemScores:
         if 8 * np.prod(shape, dtype=np.float64) > MOST_CELLS:
             raise InputError(
                 f"{self.n_items} items x {shape[-1]} systems do not fit into memory for a question about "
-                "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which read "
-                "only the comparisons made"
+                "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which "
+                "read only comparisons"
             )
         full = np.full(shape, np.nan)
         full[..., self.items, :] = values

@@ -106,8 +106,8 @@ class Consistency(Result):
         ),
         difference(
             "flip_asymmetry",
-            "(flips to the first position − flips to the second position) / all flips; its size is a lower bound of "
-            "the proportion of flips that are not noise",
+            "(flips to the first position − flips to the second position) / all flips; its absolute value is a lower bound "
+            "of the proportion of flips that are not noise",
             "Flips to first",
             interval=True,
             essential=False,
@@ -212,15 +212,17 @@ class Consistency(Result):
         ),
         score(
             "conditional_effect",
-            "the same slope, adjusted for the mean human verdict; descriptive only",
+            "logit slope, adjusted for the mean human verdict; descriptive only",
             "Conditional slope",
             interval=True,
         ),
-        score("human_effect", "the same slope of human verdicts", interval=True, essential=False),
+        score(
+            "human_effect", "logit slope of human verdicts on the log ratio of words", interval=True, essential=False
+        ),
         points(
             "adjusted_effect",
-            "margin of the longer output in points, adjusted for human preference and its noise, within pairs of"
-            " systems",
+            "margin of the longer output in points, within pairs of systems, adjusted for human preference and for the "
+            "noise of human ratings",
             "Adjusted margin",
             interval=True,
         ),
@@ -258,7 +260,7 @@ class Consistency(Result):
         ),
         score(
             "brier_constant",
-            "Brier score of a constant forecast: the rate of human ties, and equal probabilities for both systems",
+            "Brier score of a constant forecast: human rate of ties, and equal probabilities for both systems",
             "Brier, constant",
         ),
         score(
@@ -304,7 +306,7 @@ class Consistency(Result):
             "effective_judges",
             "effective number of judges with independent errors. The estimate is too low if annotators err. It exceeds "
             "the number of judges if errors compensate each other. The upper bound is null if the data do not "
-            "determine it",
+            "determine this bound",
             "Effective number",
             interval=True,
         ),
@@ -317,7 +319,7 @@ class Consistency(Result):
         share(
             "accuracy",
             "proportion of comparisons with the same decision by panel and annotators; a tie against a decision counts "
-            "half. The best panels are chosen on other items than those that give the accuracy",
+            "half. A best panel is chosen on one part of the items, and evaluated on another part",
             interval=True,
             best="high",
         ),

@@ -167,7 +167,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
-    """Return the preferences, with the arrays that have one row per rater and comparison."""
+    """Return the part with arrays of preferences by rater and comparison."""
     queried = study.preferences.asked
     # if there are no ties of equal outputs, other questions can use the same comparisons
     unchanged = queried.frame.height == study.preferences.frame.height

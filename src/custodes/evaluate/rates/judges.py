@@ -54,7 +54,11 @@ def judge_table() -> Any:
             )
             for name, doc in MEASURES.items()
         ),
-        score("threshold", "score from which the judge's label is positive", essential=False),
+        score(
+            "threshold",
+            "threshold of the scores; the judge's label is positive for scores of at least this value",
+            essential=False,
+        ),
         share("human_agreement", "probability that two annotators of an output agree", "Annotators agree"),
         score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
         label("reason", "reason for undefined measures", essential=False),

@@ -368,7 +368,7 @@ class _LabellingPlan:
         }
 
     def missing(self, needed: list[dict[str, Any]], target: str) -> Ints:
-        """Return the number of further labels that a target needs, per system; for error rates in total, (1,)."""
+        """Return how many more labels a target needs: a number for each system, or one total for error rates."""
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])

@@ -265,7 +265,7 @@ def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> F
 
 
 def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
-    """Return the scale of numeric ratings with few different whole numbers, and the rows with codes."""
+    """Return the scale of numeric ratings, which must be few different whole numbers, and the rows with codes."""
     who = study.humans or study.metrics
     values = rows.filter(pl.col("rater").is_in(list(who)))["score"].unique().sort()
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
