@@ -106,8 +106,8 @@ class Consistency(Result):
         ),
         difference(
             "flip_asymmetry",
-            "(flips to the first position − flips to the second position) / all flips; its absolute value is a lower bound "
-            "of the proportion of flips that are not noise",
+            "(flips to the first position − flips to the second position) / all flips; its absolute value is a lower "
+            "bound of the proportion of flips that are not noise",
             "Flips to first",
             interval=True,
             essential=False,
