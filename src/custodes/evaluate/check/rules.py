@@ -20,7 +20,7 @@ WARNED = (
     *(POOLED, REPEATED, TASTES, "unused-annotators", "place-or-column", "item-in-each-row", "graded-preference"),
     *("unused-order", SILENT, HALF, UNLIKE, UNDECLARED, INCOMPLETE, TRUNCATED, STOPPED),
 )
-"""Rules of notes that are warnings, because they may reverse a conclusion or bias a comparison; others are infos."""
+"""Rules of notes that are warnings, because the notes may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
 """Rules of problems if the sides of pairs (chosen, rejected) are compared instead of systems."""
 

@@ -120,7 +120,7 @@ def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
 
 
 Finding = tuple[str, str, Sequence[str]]
-"""Rule, message and names of a problem with names."""
+"""Rule, message and examples of a problem."""
 
 
 def named_alike(study: Study) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Notes on the labels of a study and on its judges, in particular those that may reverse a conclusion."""
+"""Notes on the labels of a study and on judges, in particular notes that may reverse a conclusion."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def rates(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Rates:
-    """Estimate rates of labels: error rates of a judge, and the corrected rate of each system, with comparisons.
+    """Estimate how often a judge errs, the corrected rate of each label, and differences between systems.
 
     Notes
     -----

@@ -118,7 +118,7 @@ def route(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Route:
-    """Accept judgements that agree with human labels, leave other judgements to annotators, and watch for a change.
+    """Accept judgements that agree with human labels, leave other judgements to annotators, and warn of a worse judge.
 
     Notes
     -----

@@ -109,7 +109,7 @@ def verdict(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Verdict:
-    """Summarise the study in plain words: best system, best metric, favoritism, and the use of more annotations.
+    """Summarise the study in plain words: best system, best metric, favoritism, and benefit of more annotations.
 
     Notes
     -----
