@@ -71,7 +71,7 @@ PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over m
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
-    """Return a view of metrics by systems for each aspect; with many systems, the unchanged table."""
+    """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
     blocks: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()

@@ -405,7 +405,9 @@ def parsed_threshold(text: str) -> float | ThresholdTarget:
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """Return the p-value of a test that each label of the judge is equally frequent with and without human labels.
+    """Return the p-value of a test whether outputs with and without human labels have the same labels of the judge.
+
+    The hypothesis is that each label of the judge is equally frequent in the two groups of outputs.
 
     The test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
     method. NaN if all outputs, or no outputs, have human labels.

@@ -316,7 +316,7 @@ class _LabellingPlan:
     def _width(
         self, share: Floats, rates: Floats, outputs: Ints, statistic: Callable[[Floats], Floats]
     ) -> Callable[[float], float]:
-        """Return a function from the number of labels to the interval width of a statistic."""
+        """Return a function that computes the interval width of a statistic from the number of labels."""
 
         def width(n: float) -> float:
             draws = statistic(expected_posterior(share, rates, outputs, n).draws)

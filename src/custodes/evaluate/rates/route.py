@@ -126,9 +126,9 @@ def route(
     confidence downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The
     disagreement at the last threshold that passes is at most `disagreement` with a probability of `confidence`.
 
-    There are four measures of confidence: a score of the judge's positive label (the confidence is the distance of the
-    score from the threshold that separates the judge's labels), a column such as `judge_confidence`, the proportion of
-    equal labels among repeats, and the proportion of judges that give the same label.
+    There are four measures of confidence: a score of the judge's positive label, a column such as `judge_confidence`,
+    the proportion of equal labels among repeats, and the proportion of judges that give the same label. With a score,
+    the confidence is the distance of the score from the threshold that separates the judge's labels.
 
     The table `outputs` has the probability with which each output has a human label. If you give these probabilities as
     `probability` of items, `rates` estimates the rate from the judge's labels and the human labels.

@@ -85,7 +85,7 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
 
 
 def _alike(complementarity: Result) -> Iterator[str]:
-    """Yield a sentence on the two metrics with the most similar, and the two with the least similar, rankings."""
+    """Yield a sentence on the pairs of metrics with the most similar and with the least similar rankings."""
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
     if pairs.is_empty():
         return
