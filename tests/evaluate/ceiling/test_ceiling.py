@@ -55,7 +55,7 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     few = {key: values[:11] for key, values in planted().items()}
     told = [note.message for note in asked(few, resamples=20).notes if note.rule == "few-clusters"]
     (message,) = told
-    assert message.startswith("11 clusters of items: intervals are unreliable")
+    assert message.startswith("there are only 11 clusters of items, so intervals are unreliable")
     enough = {key: values[:12] for key, values in planted().items()}
     for made in (asked(few, resamples=0), asked(enough, resamples=20)):
         assert "few-clusters" not in [note.rule for note in made.notes]
@@ -193,7 +193,9 @@ def test_a_constant_target_or_metric_is_named_and_left_out() -> None:
     assert set(made.prediction["target"]) == {"style"}
     assert made.prediction["features"].to_list() == ["metrics"]
     assert "flat" not in made.next["metric"]
-    assert dict(made.left_out.rows()) == dict.fromkeys(("human:truth", "flat"), "constant, so it ranks nothing")
+    assert dict(made.left_out.rows()) == dict.fromkeys(
+        ("human:truth", "flat"), "its scores are constant, so it ranks nothing"
+    )
     scores["ann", "style"][:] = 3.0
     with pytest.raises(InputError, match="nothing to predict"):
         asked(scores)

@@ -170,7 +170,7 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     told = noted(complementarity(judged(small(1, items=11)), resamples=20), "few-clusters")
     (message,) = told
-    assert message.startswith("11 clusters of items: intervals are unreliable")
+    assert message.startswith("there are only 11 clusters of items, so intervals are unreliable")
     assert not noted(complementarity(judged(small(1, items=12)), resamples=20), "few-clusters")
     assert not noted(complementarity(judged(small(1)), resamples=0), "few-clusters")
 

@@ -156,7 +156,10 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     row = made.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
     assert row["with_humans"] is row["with_metrics"] is row["position"] is None
     what = "systems of an item" if level == "system" else "items of a system"
-    assert dict(made.left_out.rows()) == {"flat": "constant, so it ranks nothing", "stuck": f"rates all {what} equally"}
+    assert dict(made.left_out.rows()) == {
+        "flat": "its scores are constant, so it ranks nothing",
+        "stuck": f"rates all {what} equally",
+    }
     told = " ".join(note.message for note in made.notes if note.rule == "constant-rater")
     assert "flat" in told
     assert "stuck" in told

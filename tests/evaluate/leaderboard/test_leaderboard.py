@@ -552,7 +552,7 @@ def strangers() -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (one_system, {}, InputError, "only 1 system (A); a leaderboard compares two or more"),
+        (one_system, {}, InputError, "only 1 system (A); a leaderboard needs two or more systems"),
         (
             strangers,
             {},
@@ -596,7 +596,9 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
 
 def test_thresholds_cannot_be_calibrated_without_people() -> None:
     table = strangers().with_columns(kind=pl.lit("metric"), item=pl.lit("1"))
-    with pytest.raises(OptionError, match="ties='calibrated': .* has no human scores to fit thresholds"):
+    with pytest.raises(
+        OptionError, match="ties='calibrated': .* has no human scores to which tie thresholds could be fitted"
+    ):
         cu.leaderboard(cu.read(table), ties="calibrated")
 
 

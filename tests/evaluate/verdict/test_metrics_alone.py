@@ -40,7 +40,7 @@ def test_metrics_that_contradict_each_other_are_told() -> None:
     assert set(best[:2]) == {
         f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
-    assert "all metrics decide 0 equally, and on 3 two metrics contradict each other significantly" in best[2]
+    assert "all metrics decide 0 equally, and on 3 pairs two metrics contradict each other significantly" in best[2]
 
 
 def test_equal_systems_have_no_best() -> None:
