@@ -144,8 +144,8 @@ class StoredStudy:
         )
 
     def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
-        """Return all items and systems (the stored ones come first), and the new content only. Raise `InputError` if
-        new and stored content contradict each other."""
+        """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
+        `InputError` if new and stored material contradict each other."""
         stored = {item.label: item for item in self.material.items}
         for item in material.items:
             for name in ("source", "context", "images", "references") if item.label in stored else ():

@@ -71,8 +71,6 @@ def network(address: str) -> str:
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
     """Return the worker's id, if the link or form contains it, and the other parameters that have the form of ids.
 
-    Raise InputError with a message for the visitor if the worker's id is invalid.
-
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan

@@ -102,9 +102,9 @@ def has_room_known(state: StudyState, worker: Annotator) -> bool:
 
 
 def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
-    """Return the maximum number of answers that one annotator may give to a pair with `target` answers in its analyses.
-    `there` is the number of annotators, or None if it is unknown. If there are few annotators, the maximum is raised so
-    that they can complete the study.
+    """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers. `there`
+    is the number of annotators, or None if it is unknown. If there are few annotators, the maximum is raised so that
+    they can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)

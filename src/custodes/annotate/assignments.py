@@ -1,4 +1,4 @@
-"""Assignment of units to annotators. For the engine, a position is only free, leased or settled.
+"""Assignment of units to annotators. The engine only distinguishes free, leased and settled positions.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -49,8 +49,8 @@ class Assignments:
         return self.asking
 
     def add_pairs(self, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
-        """Add pairs and units of the file to the assignments and to the engine: the first `total` pairs, with units up
-        to the number `last`.
+        """Add pairs and units of the file to the assignments and to the engine. The first `total` pairs are added, and
+        their units with numbers up to `last`.
 
         Existing pairs do not change, and new items of a pair come after the existing items.
         """

@@ -46,7 +46,7 @@ SERIOUS = (
     "metric-not-added",
     "level-grew",
 )
-"""Notes from the creation of a study that count as warnings. All further notes count as infos."""
+"""Notes from the creation of a study that count as warnings. All other notes count as infos."""
 
 
 @result
@@ -153,7 +153,7 @@ WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item,
 
 
 WIN_ALONE = 3
-"""Code of a preference for the first system without a metric preference (see `stats.stopping.allocation`)."""
+"""Code of a preference for the first system if the metric has no preference (see `stats.stopping.allocation`)."""
 
 
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
@@ -169,7 +169,7 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "few-items",
-            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}); these pairs "
+            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
             f"are analysed once, with all items; add items, or plan smaller analyses",
             few[:5],
         )
@@ -277,9 +277,9 @@ def annotator_problems(
         yield Problem(
             "warning",
             FEW_ANNOTATORS,
-            f"{links} annotators have a link, so decisions hold only for these annotators. With 3 "
-            "annotators, .23 of pairs without a difference in the population are declared different, "
-            "with 5 .16, with 10 .10, with 20 .08; invite more",
+            f"{links} annotators have a link, so decisions hold only for these annotators. Of pairs without a "
+            "difference in the population, .23 are declared different with 3 annotators, .16 with 5, .10 with 10 and "
+            ".08 with 20; invite more annotators",
         )
     yield from _checked(plan, known_kinds)
     yield from _paid(plan, seconds)
@@ -301,8 +301,8 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, but an annotator may reach {most}; an annotator who has "
-            f"seen all of them gets no more such questions",
+            f"{gold} comparisons have known answers, but an annotator may get up to {most}; an annotator who has "
+            f"seen all {gold} gets no more of these questions",
         )
 
 
@@ -325,8 +325,8 @@ def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} per answer is {hourly:.2f} per hour at {typical:.0f} s "
-            f"({whence}), below the wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f}",
+            f"{money.price:g} {money.currency} per answer gives {hourly:.2f} per hour at {typical:.0f} s per answer "
+            f"({whence}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
         )
 
 

@@ -65,8 +65,6 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
     """Compare a platform's list of annotators and completion codes (a table) with a study. The study may be running.
 
     Raises `InputError` if the list has no column of annotators or no column of codes.
-
-    Raises `InputError` if the list has no column of annotators or of codes.
     """
     frame = load_table(codes).frame
     now = snapshot_of_file(check(study))

@@ -99,8 +99,8 @@ class Quota:
         return self._places[pair][place] in (ANSWERED, IMPOSSIBLE)
 
     def in_present_look(self, pair: int, place: int) -> bool:
-        """Whether the answer at a position may still be removed. This is always so, because ratings have no interim
-        analyses."""
+        """Whether the answer at a position may still be removed. This holds for every allocated position, because
+        ratings have no interim analyses."""
         return 0 <= place < self._end[pair]
 
     def goes_on(self, pair: int) -> bool:

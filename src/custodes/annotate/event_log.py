@@ -100,7 +100,7 @@ class EventLog:
             if was_enabled:
                 gc.enable()
         if state.last > LARGEST:
-            raise OverflowError("the study has no free event number left; export it")
+            raise OverflowError("the study has no free event number left; export the study")
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, ruled
         now = self.clock.steady()
         for session in self.state.sessions.values():

@@ -68,6 +68,8 @@ def forecast(now: Snapshot) -> Forecast:
     similarity of pairs. Only outcomes of completed interim analyses are used, so the forecast reveals no running
     results. Answers that incomplete analyses already have are subtracted. Only human answers are used, although a
     metric may decide a pair earlier.
+
+    Source: ours; posterior predictive draws of the rule of the plan.
     """
     judged = [pair for pair in now.pairs if pair.is_open and pair.looks]
     open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in judged)

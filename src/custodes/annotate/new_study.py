@@ -67,15 +67,13 @@ def new(
     by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric that has scores
     of the same outputs, for estimators that use a metric.
 
-    `gold` is a table of control questions or its path. The table has the column expected, and either item, system_a and
-    system_b, or text_a, text_b and context; the columns kind and why are optional. If the table has no attention
-    checks, attention checks are created from the texts. Comparisons of identical outputs are excluded and counted in a
-    note. All notes are stored in the file (see `check`).
+    `gold` is a table of control questions or its path. The table has the column `expected`. It also has either `item`,
+    `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional. If the
+    table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs are
+    excluded and counted in a note. All notes are stored in the file (see `check`).
 
-    Raises `InputError` if the texts give no question, and `OptionError` for an invalid plan. In these cases no file is
-    created.
-
-    Raises InputError for texts that give no question, OptionError for an invalid plan; no file is created then.
+    If the texts give no question, `InputError` is raised. For an invalid plan, `OptionError` is raised. In both cases,
+    no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -178,7 +176,7 @@ def _orders(
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """Return whether each comparison is possible, with shape (pairs, items), the number of comparisons of identical
+    """Return an array (pairs, items) that tells which comparisons are possible, the number of comparisons of identical
     outputs, and the number of comparisons of empty outputs."""
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}

@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     text: Annotated[
         str,
-        Meta(description="the question; default: Which response is better? (rate: How good is this response?)"),
+        Meta(description="the question; default: Which response is better? (mode rate: How good is this response?)"),
     ] = ""
     noun: Annotated[
         str,
@@ -78,7 +78,7 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
     contact: Annotated[
-        str, Meta(description="address for questions of annotators; required for studies with people")
+        str, Meta(description="address to which annotators can send questions; required for studies with people")
     ] = ""
     language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[
@@ -114,8 +114,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     worker_id: Annotated[
         str,
         Meta(
-            description="parameter of an open link with the worker's id, such as PROLIFIC_PID; if a "
-            "link lacks it, the worker types the id; empty: each visitor is a new annotator"
+            description="parameter of an open link that has the worker's id, such as PROLIFIC_PID; if a "
+            "link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
@@ -224,7 +224,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human; with a metric also mixture, ppi and others"),
+        Meta(description="estimator: human, or with a metric also mixture, ppi and others"),
     ] = None
 
 

@@ -38,13 +38,13 @@ def standing(
 ) -> Standing:
     """Return the status of an annotator, which is computed only from counts and times.
 
-    `right` of `n_known` control questions (gold and attention) were answered correctly. `seconds` is the annotator's
-    median time for which a comparison was visible, over `timed` comparisons that the browser timed; None without such
-    comparisons. `typical` is the usual median time in the study, measured in the same way. The output shown first was
-    preferred in `first` of `decided` answers. Of all `answers`, `equal` were ties. `equal_share` is the proportion of
-    ties in the study, without this annotator's answers. `refused` questions of all kinds were not judged. `annotators`
-    is the number of annotators; probabilities are adjusted for this number, so that a careful annotator is flagged for
-    position or ties in only one of a thousand studies.
+    The annotator answered `right` of `n_known` control questions (gold and attention) correctly. `seconds` is the
+    median time for which a comparison was visible to the annotator, over `timed` comparisons that the browser timed. If
+    the browser timed none, `seconds` is None. `typical` is the usual median time in the study, measured in the same
+    way. In `first` of `decided` answers, the annotator preferred the output shown first. Of all `answers`, `equal` were
+    ties. `equal_share` is the proportion of ties in the study, without this annotator's answers. The annotator could
+    not judge `refused` questions of all kinds. `annotators` is the number of annotators. Probabilities are adjusted for
+    this number, so that a careful annotator is flagged for position or ties in only one of a thousand studies.
 
     >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
     ...          refused=0, equal_share=0.2, annotators=12)

@@ -126,9 +126,7 @@ def rehearse(
     at_least("repetitions", repetitions, 1)
     for margin in margins:
         if not 0 <= margin < 0.95:
-            raise OptionError(
-                f"margins: {margin} is not allowed; give a margin of the better system from 0 to below 0.95"
-            )
+            raise OptionError(f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
     drawn_from, seed = recorded(rng)
     draw = np.random.default_rng(drawn_from)
     with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:

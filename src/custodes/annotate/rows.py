@@ -54,7 +54,8 @@ class AssignmentRow(NamedTuple):
 
 
 class JudgmentRow(NamedTuple):
-    """A question was answered in one aspect. If `answer` is None, the question could not be judged, for a `reason`."""
+    """A question was answered in one aspect. If `answer` is None, the question could not be judged, and `reason` says
+    why."""
 
     judgment: int
     assignment: int

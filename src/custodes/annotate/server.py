@@ -45,8 +45,8 @@ class ServedSite:
     """Studies that are being served.
 
     `url` is the address for annotators. `owner` is the sign-in link of the owner's page, which works once. `services`
-    has the service of each study by the study's name in addresses. `moved` has, for studies whose links start with a
-    former address, that address.
+    has the service of each study by the study's name in addresses. `moved` has the former base address of each study
+    whose earlier links do not start with `url`.
     """
 
     url: str
@@ -93,8 +93,6 @@ def serve(
     addresses. `backup` is a folder for copies of all studies, which are made at the start, every 15 minutes and at the
     end. `annotators` is the number of new links for each study; these links are printed. Raises `InputError` for files
     that are not studies or are already served, and `OptionError` for a port in use.
-
-    Raises `InputError` for files that are not studies or are already served, `OptionError` for a port in use.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)
@@ -156,7 +154,7 @@ def serving(
         bound_port = listener.getsockname()[1]
         url = (public_url or local_url(host, bound_port)).rstrip("/")
         addresses = {name: service.address().result() for name, service in services.items()}
-        if port or public_url:  # an arbitrary free port is another one next time
+        if port or public_url:  # an arbitrary free port differs at every start
             for service in services.values():
                 service.set_address(url).result()
         key = secrets.token_urlsafe(16)
@@ -327,7 +325,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
         from uvicorn.protocols.http.h11_impl import H11Protocol as Base  # type: ignore[assignment]
 
     class Patient(Base):
-        """Protocol that closes connections with slow or long headers. Later limits are set by the application."""
+        """Protocol that closes connections with slow or long headers. Limits for bodies are set by the application."""
 
         _timer: asyncio.TimerHandle | None = None
         _read = 0

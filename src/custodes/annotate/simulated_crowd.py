@@ -218,7 +218,7 @@ class Answering:
         self._file = study_file.connect(path, durable=False, reading=True)
 
     def question(self, assignment: int) -> ShownQuestion:
-        """Return the content of the question of an assignment."""
+        """Return the true content of the question that an assignment asks."""
         unit, gold, flip = self._file.execute(
             "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment,)
         ).fetchone()

@@ -32,9 +32,9 @@ FINISHED = "finished"
 class Reach:
     """Whether the current annotators can complete the current interim analyses.
 
-    `free` is the number of missing answers that are not assigned to an annotator. No current annotator may give `short`
-    of these. `able` has the labels of the annotators who may give some of the missing answers. `idle` is the number of
-    further annotators who may get questions but have reached their maximum.
+    `free` is the number of missing answers that are not assigned to an annotator. Of these, `short` is the number of
+    answers that no current annotator may give. `able` has the labels of the annotators who may give some of the missing
+    answers. `idle` is the number of further annotators who may get questions but have reached their maximum.
     """
 
     free: int = 0
@@ -269,8 +269,8 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 
 
 def state_name(state: StudyState) -> str:
-    """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, it is open
-    again."""
+    """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, the study is
+    open again."""
     asking = state.assignments.asking
     is_over = state.control == "open" and asking is not None and not any(asking.is_open)
     return FINISHED if is_over else state.control

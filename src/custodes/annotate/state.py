@@ -265,7 +265,7 @@ class StudyState:
             case "token":
                 self.tokens[values["hash"]] = session
                 session.params = values.get("params", session.params)
-            case "comment" if values["text"]:  # an erased worker has no id
+            case "comment" if values["text"]:  # the text of an erased comment is empty
                 self.comments.append((session.worker.label, values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None

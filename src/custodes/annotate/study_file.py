@@ -254,7 +254,8 @@ def copy(path: Path, place: Path) -> Path:
     """Write a consistent copy of a study to `place`, even while the study is written. An earlier copy of the same study
     is replaced.
 
-    Raise `OptionError` if `place` is another file, and `InputError` if the study is damaged or a server uses the copy.
+    Raise `OptionError` if `place` is a file that is not an earlier copy. Raise `InputError` if the study is damaged, or
+    if the earlier copy is being served.
     """
     with _unfinished(place) as name, ExitStack() as held:
         with (

@@ -124,7 +124,7 @@ def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
-    """Return a study and its displayed content. Sources that are not a study are read as a study."""
+    """Return a study and its displayed content. If `texts` is not a study, it is read as a study."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     return study, StudyMaterial.of(study, systems=systems)
 
@@ -157,7 +157,7 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
     names = entry
-    if isinstance(entry, str):  # labels may contain colons: of all splits, use the one that names two systems
+    if isinstance(entry, str):  # labels may contain colons; use the split that names two systems
         cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
         names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):

@@ -35,7 +35,7 @@ class Status(Result):
         "One row: the whole study.",
         label("name", "name of the study, from the plan"),
         label("state", "open, paused, stopped, or finished (every pair is closed: decided, or ended undecided)"),
-        count("invited", "annotators who have a link or arrived by themselves"),
+        count("invited", "annotators who got a personal link or arrived by the open link"),
         count("began", "annotators of these who have started"),
         count("answers", "answers to real comparisons"),
         count("paid", "paid answers of all kinds", essential=False),
@@ -88,7 +88,7 @@ class Status(Result):
         score("seconds", "median of the seconds per answer for which the page was visible"),
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions shown"),
-        share("first_shown", "proportion of the answers without ties that prefer the output shown first"),
+        share("first_shown", "proportion of the answers other than ties that prefer the output shown first"),
         share("agreed", "proportion of second ratings that are equal to the first rating"),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for the standing"),
@@ -100,12 +100,9 @@ def status(path: str | Path) -> Status:
     """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
     expected further cost.
 
-    Notes say whether the current annotators cannot complete the study, and whether decisions are based on few
+    The notes say whether the current annotators cannot complete the study, and whether decisions are based on few
     annotators. The study may be served meanwhile, because a copy is read. Raises `InputError` for files that are not a
     study.
-
-    Notes state whether the current annotators cannot complete the study, and whether decisions are based on few
-    annotators. The study may be served meanwhile: a copy is read. Raises `InputError` for other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")

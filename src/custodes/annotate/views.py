@@ -60,7 +60,8 @@ class Instructions:
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """The page between two batches. `batches` and `answers` are the numbers that the annotator has completed so far."""
+    """The page between two batches. `batches` and `answers` are the numbers of batches and of answers that the
+    annotator has completed so far."""
 
     batches: int
     answers: int

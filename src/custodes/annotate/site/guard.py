@@ -130,7 +130,10 @@ class Watch:
 
 def is_own(request: Request, public_url: str) -> bool:
     """Whether a page of this site sent a form. The header `Sec-Fetch-Site` decides if the browser sends it; otherwise
-    the header `Origin` decides."""
+    the header `Origin` decides.
+
+    Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
+    """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
