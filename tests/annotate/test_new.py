@@ -206,9 +206,9 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
         while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
             answer(service, token, 0)
     add(place, texts(systems="D"))
-    assert "divided by 6 pairs" in notes_of(place)[-1]
+    assert "divided by 6, the number of pairs" in notes_of(place)[-1]
     assert (
-        "is now divided by 6 pairs. Before, 3 pairs were analysed with a larger level, and "
+        "is now divided by 6, the number of pairs. Before, 3 pairs were analysed with a larger level, and "
         "their decisions stay, so the probability of a false"
     ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
@@ -217,4 +217,4 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     add(place, texts(systems="E"))
     assert "at most 0.085, not 0.05" in notes_of(place)[-1]
     add(other, texts(systems="D"))  # nothing was judged
-    assert notes_of(other)[-1] == "gamma is now divided by 6 pairs"
+    assert notes_of(other)[-1] == "gamma is now divided by 6, the number of pairs"

@@ -210,7 +210,7 @@ def _add_questions(
     grew = bool(chosen) and stored.plan.stopping.family
     in_all, gamma = len(stored.pairs) + len(chosen), stored.plan.stopping.gamma
     judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
-    family = f"gamma is now divided by {in_all} pairs"
+    family = f"gamma is now divided by {in_all}, the number of pairs"
     restated = (
         f"{family}. Before, {judged} pairs were analysed with a larger level, and their decisions stay, so the "
         f"probability of a false decision on any pair is now at most {level:.3g}, not {gamma:g}"
@@ -243,8 +243,8 @@ def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, flo
 
 def _not_added(refused: frozenset[str]) -> list[Note]:
     message = (
-        f"outputs of {len(refused)} items are not added: they can be displayed only as plain text, but the "
-        f"existing outputs of these items are not plain text"
+        f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, but "
+        f"the existing outputs of these items have another format"
     )
     return noted(("outputs-not-added", len(refused), message))
 

@@ -222,7 +222,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
     cut = sum(n > items for n in ending.looks)
-    message = f"a pair has at most {items} items: interim analyses after {', '.join(map(str, looks))} answers"
+    message = f"a pair has at most {items} items, so interim analyses are after {', '.join(map(str, looks))} answers"
     notes = noted((LOOKS_CUT, cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri

@@ -192,8 +192,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     looks: Annotated[
         tuple[int, ...],
         Meta(
-            description="interim analyses: numbers of answers after which a pair may be closed; larger numbers "
-            "than the number of items are reduced to the number of items"
+            description="interim analyses: numbers of answers after which a pair may be closed; numbers that "
+            "exceed the number of items are reduced to the number of items"
         ),
     ] = (10, 20, 40)
     boundary: Annotated[

@@ -198,7 +198,7 @@ def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outco
             (
                 "unfinished",
                 ended,
-                f"{ended} rehearsals were stopped after {LONGEST / 86400:g} days, because they had not ended",
+                f"{ended} rehearsals did not end within {LONGEST / 86400:g} simulated days and were stopped",
             ),
             (
                 STANDSTILL,

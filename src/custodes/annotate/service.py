@@ -210,7 +210,7 @@ class Service:
         fixed |= {"stopping": now == old.stopping, "per_item": plan.annotators.per_item == old.annotators.per_item}
         fixed["render"] = plan.texts.render == old.texts.render
         if changed := [name for name, is_same in fixed.items() if not is_same]:
-            raise OptionError(f"{', '.join(changed)}: cannot be changed after the first answer; create a new study")
+            raise OptionError(f"{', '.join(changed)}: cannot be changed in an existing study; create a new study")
         new, before = plan.stopping.budget, old.stopping.budget
         if (before is None and new is not None) or (before is not None and new is not None and new < before):
             raise OptionError(f"budget={new}: the budget can only be increased (now {before or 'unlimited'})")

@@ -235,7 +235,7 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     if now.state in (FINISHED, "stopped"):
         lines.append(f"next: custodes leaderboard {path}, together with files of custodes score and custodes judge")
     else:
-        lines.append(f"next: custodes annotate serve {path} continues; custodes annotate stop {path} ends the study")
+        lines.append(f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it")
     return lines
 
 

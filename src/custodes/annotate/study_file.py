@@ -324,7 +324,7 @@ def check(path: str | Path) -> Path:
         if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
             raise sqlite3.DatabaseError("a study without a plan")
         if base.execute(LACKING).fetchone() != (0,):
-            raise sqlite3.DatabaseError("outputs of its comparisons are missing")
+            raise sqlite3.DatabaseError("outputs of comparisons are missing")
         if (column := base.execute(NOT_JSON).fetchone()) is not None:
             raise sqlite3.DatabaseError(f"{column[0]} does not hold the expected JSON")
     return place

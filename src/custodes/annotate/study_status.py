@@ -36,7 +36,7 @@ class Status(Result):
         label("name", "name of the study, from the plan"),
         label("state", "open, paused, stopped, or finished (every pair is closed: decided, or ended undecided)"),
         count("invited", "annotators who got a personal link or arrived by the open link"),
-        count("began", "annotators of these who have started"),
+        count("began", "invited annotators who have started"),
         count("answers", "answers to real comparisons"),
         count("paid", "paid answers of all kinds", essential=False),
         count("refused", "comparisons that an annotator could not judge", essential=False),

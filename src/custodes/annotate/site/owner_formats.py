@@ -38,7 +38,7 @@ FLAGS = {
     "known": "answered too many control questions incorrectly",
     "fast": "median time below a quarter of the typical time",
     "one side": "nearly always chooses the same side",
-    "all equal": "answers “equal” to every question",
+    "all equal": "answers every question with “equal”",
     "refuses": "cannot judge most questions",
 }
 
