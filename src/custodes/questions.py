@@ -1,7 +1,7 @@
 """All questions in the order of the documentation, with the descriptions that the list of commands shows.
 
-The Python function, the command, the report section and the page of the documentation of a question have the same
-name. The class of the result has this name too, capitalized.
+The Python function, the command, the section of the report and the page of the documentation have the name of the
+question. The class of the result has the capitalized name.
 """
 
 from collections.abc import Mapping

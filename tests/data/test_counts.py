@@ -208,7 +208,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert told.endswith("this question needs items, which counts do not contain; give the study itself")
+    assert told.endswith("this question needs items, which counts do not contain; pass the study itself")
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
-        with pytest.raises(OptionError, match="which only rates uses; give the table of single outputs"):
+        with pytest.raises(OptionError, match="which only rates can use; pass the table with one row per output"):
             question(counts)
 
 

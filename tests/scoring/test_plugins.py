@@ -69,7 +69,7 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("METRIC = 3", "its type must be Metric, and is int"),
+        ("METRIC = 3", "its type must be Metric, but it is int"),
         (
             CODE.replace('"letters"', '"length"'),
             "the name 'length' belongs to another metric already; give it another name",

@@ -1,4 +1,4 @@
-"""Tables of the page: short ones as HTML, all of them as compact columns."""
+"""Tables of the page: short tables as HTML, and all tables as compact columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_rang
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
-"""Significant digits of embedded numbers: more than the precision of any interval."""
+"""Significant digits of embedded numbers, which are more than the precision of any interval."""
 
 LEAST_DIGITS = 2
-"""Decimals of a column without intervals."""
+"""Number of decimals in a column without intervals."""
 
 LEVEL = 6
-"""Compression level of deflate: level 9 takes three times as long for 1 % less."""
+"""Compression level of deflate. Level 9 takes three times as long, and its output is only 1 % smaller."""
 
 SHOWN: Mapping[Kind, str] = {
     "count": "int",
@@ -35,7 +35,7 @@ SHOWN: Mapping[Kind, str] = {
     "score": "number",
     "p": "p",
 }
-"""Format of a column type in the page: text, except for numbers."""
+"""Format of a kind of column on the page. Kinds that are not listed are text."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,17 @@ def table_html(
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
-    """Essential columns of a declared table, without those fixed by the selection and those without values."""
+    """A table of the essential columns of a declared table.
+
+    Columns that the selection fixes are left out, and so are columns without values.
+    """
     columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
     columns_shown = columns_with_values(columns, context.table(table))
     return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
-    """Columns with at least one value in a frame."""
+    """The columns that have at least one value in a frame."""
     values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
         name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
@@ -110,7 +113,7 @@ def _whole(value: float | None, *, digits: int = 0) -> str:
 
 
 def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Columns in the form used by the page's script and templates."""
+    """The columns in the form that the script and the templates of the page use."""
     return [
         {
             "field": column.name,
@@ -126,7 +129,7 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
-    """Columns as lists; labels as positions in a list of distinct ones, numbers rounded."""
+    """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
     numbers = selectors.float().cast(pl.Float64)
     short = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
     return {"rows": frame.height, "columns": {column.name: _column(column) for column in short.iter_columns()}}

@@ -79,7 +79,7 @@ def test_ours_come_first_and_need_no_other(install: Install) -> None:
     ("code", "reason"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("READER = 3", "its type must be TableReader, and is int"),
+        ("READER = 3", "its type must be TableReader, but it is int"),
         ("READRE = 3", "AttributeError: module 'marking' has no attribute 'READER'"),
         ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
         ("raise RuntimeError", "RuntimeError"),
