@@ -257,7 +257,7 @@ def argument(name: str, value: Any, kind: Any) -> Any:
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """The value converted to the first of the allowed types that accepts it; OptionError if no type accepts it."""
+    """The value, converted to the first allowed type that accepts the value; OptionError if no type accepts it."""
     words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in words:

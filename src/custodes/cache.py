@@ -79,7 +79,8 @@ class Cache:
                 yield base
         except sqlite3.Error as problem:
             raise InputError(
-                f"{shown(str(self.path))}: not a file of cached replies ({problem}); name another file by --cache"
+                f"{shown(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
+                "another file with --cache"
             ) from None
 
     def _open(self) -> sqlite3.Connection:
@@ -91,7 +92,7 @@ class Cache:
             tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
             if tables and (application, version) != (APPLICATION, VERSION):
                 what = f"of version {version}, not {VERSION}" if application == APPLICATION else "of another program"
-                raise InputError(f"{shown(str(self.path))}: a database {what}; name another file by --cache")
+                raise InputError(f"{shown(str(self.path))}: this is a database {what}; name another file with --cache")
             base.executescript(SCHEMA)
         except BaseException:
             base.close()

@@ -22,7 +22,9 @@ HOW: Mapping[str, Any] = {
 """Arguments of the app."""
 
 QUESTION = Group("Question", sort_key=1)
-SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeated; ! excludes.")
+SELECTION = Group(
+    "Selection", sort_key=2, help="Each option takes a comma list of globs and can be repeated; ! excludes a name."
+)
 STATISTICS = Group("Statistics", sort_key=3)
 READING_OPTIONS = Group("Reading", sort_key=4)
 OUTPUT_OPTIONS = Group("Output", sort_key=5)

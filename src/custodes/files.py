@@ -108,7 +108,9 @@ def check_writable(path: str | Path) -> Path:
         return place
     parent = os.path.dirname(os.path.realpath(place))
     if not os.path.isdir(parent):
-        raise _unwritable(place, f"no such folder {parent if os.path.islink(place) else place.parent}", "make it first")
+        raise _unwritable(
+            place, f"no such folder {parent if os.path.islink(place) else place.parent}", "create the folder first"
+        )
     if not os.access(parent, os.W_OK):
         raise _unwritable(place, f"the folder {place.parent} is not writable")
     return place
@@ -136,7 +138,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             continue
         whole = Path(os.path.realpath(place))
         if whole in seen:
-            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name")
+            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name for one output")
         seen.add(whole)
         if _identity(whole) in read:
             raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")

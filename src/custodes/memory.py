@@ -41,6 +41,6 @@ def check_memory(name: str, value: int, numbers: float) -> None:
     needed, there = 8 * numbers, memory()
     if not fits(needed):
         raise OptionError(
-            f"{name}={value}: needs about {needed / 1e9:.0f} GB of memory, and this machine has {there / 1e9:.0f} GB;"
-            " request fewer"
+            f"{name}={value}: needs about {needed / 1e9:.0f} GB of memory, but this machine has "
+            f"{there / 1e9:.0f} GB; request fewer"
         )

@@ -81,10 +81,12 @@ class Reading:
     reader: Annotated[str | None, Parameter(help="Reader to use (default: chosen by suffix and columns).")] = None
     raters: Annotated[
         Path | None,
-        Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."),
+        Parameter(
+            help="Table of raters: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."
+        ),
     ] = None
     items: Annotated[
-        Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability, n_outputs.")
+        Path | None, Parameter(help="Table of items: item, cluster, group, dataset, weight, probability, n_outputs.")
     ] = None
     column: Annotated[
         list[str] | None,
@@ -119,7 +121,7 @@ class Reading:
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
         if not inputs:
-            raise OptionError("no input: give a file, a folder, or the word demo")
+            raise OptionError("there is no input; give a file, a folder, or the word demo")
         if all(map(is_counts, inputs)):
             raise OptionError(f"{listed(inputs)}: {NOT_ENOUGH}")
         if any(map(is_counts, inputs)):
@@ -166,7 +168,7 @@ class Reading:
             mapping[role] = name
         if self.columns and "score" in mapping:
             raise OptionError(
-                "--column score=… and --columns both give the columns of scores; remove one of the two options"
+                "--column score=… and --columns both name the columns of scores; remove one of these options"
             )
         return mapping | ({"score": self.columns} if self.columns else {})
 
@@ -188,11 +190,11 @@ class Output:
         Format | None, Parameter(help="table (default), json (all tables), csv (one table), md, latex or html.")
     ] = None
     table: Annotated[
-        str | None, Parameter(help="Name of the table to print, with all columns (default for csv: the first).")
+        str | None, Parameter(help="Name of the table to print, with all columns (default for csv: the first table).")
     ] = None
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
+    quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
-    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the seconds from json.")] = False
+    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the run time in seconds from json.")] = False
     output: Annotated[
         str | None,
         Parameter(

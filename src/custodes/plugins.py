@@ -37,7 +37,7 @@ def plugged(
                 raise InputError(f"its type must be {kind.__name__}, but it is {type(value).__name__}")
             check(value)
             if name(value) in taken or name(value) in plugins:
-                raise InputError(f"the name {name(value)!r} belongs to another {what} already; give it another name")
+                raise InputError(f"another {what} already has the name {name(value)!r}; choose another name")
         except Exception as error:  # importing a module may raise anything
             _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:

@@ -22,8 +22,8 @@ QUESTIONS: Mapping[str, str] = {
     "route": "Which labels of a judge to accept, and which outputs annotators should label instead",
     "plan": "Cost and error rates of a protocol, before annotating",
     "complementarity": "How differently metrics and annotators rank systems",
-    "ceiling": "How much of human judgement all metrics predict",
+    "ceiling": "How well all metrics together predict human ratings",
     "combine": "A combined metric from the metrics of the study",
     "validate": "A combined metric on another data set",
-    "gate": "Whether a metric satisfies requirements; the exit status tells",
+    "gate": "Whether a metric satisfies requirements, for the exit status of a CI job",
 }

@@ -216,7 +216,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     [
         ("no.parquet", "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
         ("s.csv -o a.json", "the name of a file of counts must end in .counts.json"),
-        ("", "no input: give a file of scores or verdicts"),
+        ("", "there is no input; give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
             "b.parquet and s.parquet differ in columns kind, model_a, model_b, ",

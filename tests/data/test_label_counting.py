@@ -217,7 +217,10 @@ def test_the_command_writes_a_table_that_rates_reads(engine: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ("-o c.json", "must end in .counts.json, or for counts of labels in .csv, .tsv, .jsonl, .parquet; rename it"),
+        (
+            "-o c.json",
+            "must end in .counts.json, or in .csv, .tsv, .jsonl, .parquet for counts of labels; rename the file",
+        ),
         ("-o c.csv --human expert", "has no effect: the table holds labels; name their columns with --columns"),
         ("-o c.counts.json --by topic", "has no effect: the table holds scores or verdicts; counts of labels end in"),
     ],

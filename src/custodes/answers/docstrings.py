@@ -16,14 +16,14 @@ SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
 
 FIRST: Mapping[str, str] = {
     "study": "Data, or what `read` takes: a path, a dataframe, 'demo', or a list of these.",
-    "pilot": "Pilot study, or what `read` takes; None: assumptions only.",
+    "pilot": "Pilot study, or what `read` takes; None: plan from assumptions only.",
     "texts": "Outputs with texts, or what `read` takes.",
 }
 """Descriptions of first arguments."""
 
 SHARED: Mapping[str, str] = {
     **HELP,
-    "rng": "Random seed or generator; None: a new seed, which is recorded.",
+    "rng": "Random seed. In Python also a generator, or None for a new seed, which is recorded.",
     "progress": "Callable that wraps an iterable, for a progress bar.",
 }
 """Descriptions of arguments that several functions have."""

@@ -32,7 +32,7 @@ class Screen(Console):
 
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
-    """Print the essential tables of a result (or the named one of its tables, with all columns) on a console."""
+    """Print the essential tables of a result (or the named table with all columns) on a console."""
     console.print(rendered(result, table=table, width=console.width))
 
 

@@ -133,7 +133,7 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters; in simulations, coverage with so few was below 85 %",
+    "columns whose interval has too few clusters; in simulations with so few clusters, coverage was below 85 %",
     "Interval unreliable",
     essential=False,
 )

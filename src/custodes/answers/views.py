@@ -19,8 +19,8 @@ DIGITS, WITH_SPREAD = 3, 2
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
     """The views of a frame of a declared table.
 
-    The views have the essential columns with values, or all columns if `every`. `left_out` is the number of rows that
-    the frame lacks.
+    The views have the essential columns with values, or all columns if `every`. `left_out` is the number of further
+    rows of the table, which are not in the frame.
     """
     if table.view is not None and not every:
         yield from table.view(frame)

@@ -42,7 +42,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
 
 
 def _width(low: float | None, high: float | None) -> float | None:
-    """The width of an interval; None without an interval, or if the width is a rounding error."""
+    """The width of an interval. It is None if there is no interval, or if the width is only a rounding error."""
     if low is None or high is None:
         return None
     width = float(f"{high - low:.3g}")
@@ -227,7 +227,7 @@ def estimate_text(
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:
-    """The names as a list in a sentence; names beyond `limit` are replaced by their number.
+    """The labels as a list for a sentence. If there are more than `limit` labels, the list ends with "and N more".
 
     >>> names(["a", "b", "c"]), names(["a", "b", "c"], limit=2)
     ('a, b and c', 'a, b and 1 more')

@@ -125,7 +125,7 @@ def bars(data: Any, result: Ceiling) -> Any:
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Ratio of the errors of two lassos by penalty: from metrics and other human aspects, and from metrics alone.
+    """Error of a lasso on metrics and other human aspects, divided by the error of a lasso on metrics alone.
 
     Values below 1 mean that the other human aspects contain information that the metrics lack. Each aspect has a line
     and a band. `InputError` is raised if annotators rated only one aspect.

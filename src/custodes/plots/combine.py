@@ -345,10 +345,10 @@ def pruning_curve(
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
     Traceback (most recent call last):
-    custodes.errors.InputError: pruning_curve: nothing was pruned; give method='xgboost-pruned' first
+    custodes.errors.InputError: pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'
     """
     if result.pruning.is_empty():
-        raise InputError("pruning_curve: nothing was pruned; give method='xgboost-pruned' first")
+        raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
     rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
     chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Backward elimination of metrics", target))
@@ -417,7 +417,7 @@ def accuracy_and_favoritism(
     'Favoritism and accuracy (fluency)'
     """
     if result.favoritism.is_empty():
-        raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; see the notes")
+        raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
     rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
     chart = favoured(theme.inline(rows), result).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Favoritism and accuracy", target))

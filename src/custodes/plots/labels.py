@@ -48,8 +48,8 @@ def beside(
 
     `places` (n, 2) are the positions of the points: fractions of the width from the left (without `pad` on both sides),
     and fractions of `height` from the top. Labels of the points `named` are placed in this order, each at the nearest
-    free position, or at the position with the least overlap. The label of any further point is placed as if it were the
-    only additional label. The result is deterministic.
+    free position, or at the position with the least overlap. Every other point gets an offset for the case that its
+    label is the only label besides the labels of `named`. The result is deterministic.
 
     >>> beside(np.array([[0.25, 0.5], [0.35, 0.5]]), ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]

@@ -139,7 +139,7 @@ def error_rates_by_slice(
     """
     who = "error_rates_by_slice"
     if result.slices.is_empty():
-        raise OptionError(f"{who}: the result has no slices; make it with by=COLUMN")
+        raise OptionError(f"{who}: the result has no slices; compute it with by=COLUMN")
     rows, aspect = of_aspect(result.slices, aspect, who=who)
     rows = chosen(rows, "metric", metric, who=who)
     chart = slice_dots(theme.inline(error_rates(rows))).properties(width=width)

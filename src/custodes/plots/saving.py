@@ -44,7 +44,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     """Write a chart, or its Vega-Lite specification, atomically as .svg, .pdf, .png, .html (self-contained) or .json.
 
 
-    Raises `OptionError` for another suffix and if the path cannot be written.
+    `OptionError` is raised if the suffix is not one of these formats, or if the path cannot be written.
 
     Parameters
     ----------

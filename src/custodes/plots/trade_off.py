@@ -54,10 +54,10 @@ def trade_off_curve(
     >>> result = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> trade_off_curve(result)
     Traceback (most recent call last):
-    custodes.errors.InputError: trade_off_curve: no trade-off; add the method even-handed
+    custodes.errors.InputError: trade_off_curve: the result has no trade-off; call combine with the method even-handed
     """
     if result.trade_off.is_empty():
-        raise InputError("trade_off_curve: no trade-off; add the method even-handed")
+        raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
     rows, target = of_aspect(result.trade_off, target, who="trade_off_curve", by="target")
     chart = trade_off(theme.inline(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Agreement by largest partiality", target))

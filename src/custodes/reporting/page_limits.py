@@ -115,6 +115,6 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
 
 
 def _most(n_systems: int, times: int) -> int:
-    """The largest number of systems for which the number of pairs times `times` does not exceed `PAIRS`."""
+    """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `times` are at most `PAIRS`."""
     fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
     return min(n_systems, fitting)

@@ -53,8 +53,10 @@ def table_html(
     notes: Iterable[tuple[str | None, str]] = (),
     by: str | None = "aspect",
 ) -> str:
-    """A frame as an HTML table of the columns with values; the page displays the rows of one aspect at a time, given by
-    the column `by` (None: all rows). `notes` are displayed with their aspect (None: with every aspect).
+    """A frame as an HTML table with the columns that have values.
+
+    The page displays the rows of one aspect at a time; the column `by` has the aspect (None: all rows are displayed).
+    Each of the `notes` is displayed with its aspect (None: with every aspect).
     """
     columns = columns_with_values(columns, frame)
     digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
@@ -146,8 +148,10 @@ def _column(series: pl.Series) -> Any:
 
 
 def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
-    """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, without characters
-    that could close its HTML element. Tables are converted one at a time to limit memory.
+    """`parts` and the `tables` by name as JSON, which is deflated and encoded in base 64.
+
+    The text has a quarter of the size of the JSON, and no characters that could close its HTML element. Tables are
+    converted one at a time to limit memory.
     """
     deflate = zlib.compressobj(LEVEL)
     chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
