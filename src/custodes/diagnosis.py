@@ -225,7 +225,7 @@ KNOWN = {
     "kendall_item": 0.5716002339883014,
     "pearson_global": 0.7405549873213673,
 }
-"""Agreement of the metric `judge` of the demo with annotators on coherence, as computed by this version."""
+"Agreement of the metric `judge` with the annotators of the demo on coherence, as computed by this version."
 
 
 def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:

@@ -103,7 +103,9 @@ class Reading:
             negative="",
         ),
     ] = None
-    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options; convert writes it.")] = None
+    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options, as convert writes it.")] = (
+        None
+    )
     invalid: Annotated[
         Invalid | None,
         Parameter(
@@ -199,8 +201,8 @@ class Output:
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File (default: standard output); the suffix sets the format: .txt .json .csv .md .tex .html."
-            " DIR/: one csv per table.",
+            help="Output file (default: standard output). The suffix sets the format: .txt .json .csv .md "
+            ".tex .html. DIR/ writes one csv per table.",
         ),
     ] = None
 

@@ -82,7 +82,7 @@ def html(views: Iterable[View]) -> str:
     """The views as HTML tables, one below another, as displayed in a notebook."""
     tables = []
     for view in views:
-        # Explicit, since the style sheet of a notebook aligns all cells to the right.
+        # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
         align = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
         head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
@@ -143,7 +143,7 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
         for number, rows in enumerate(row_blocks(value)):
-            # Between the brackets of the block's part list.
+            # The rows of this block without the brackets of their list.
             yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:

@@ -137,7 +137,7 @@ UNRELIABLE = labels(
     "Interval unreliable",
     essential=False,
 )
-"""Declared last in a table, it names the columns whose intervals are unreliable."""
+"The column that names the columns whose intervals are unreliable. It is declared last in a table."
 
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The data of a table: its columns, or its rows."""

@@ -13,7 +13,7 @@ from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, es
 HUGE = 1e6
 
 DIGITS, WITH_SPREAD = 3, 2
-"""Decimals of a number alone, and of one with its interval or standard deviation."""
+"Number of decimals of a number alone, and of a number with an interval or a standard deviation."
 
 
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:

@@ -33,7 +33,7 @@ def score(
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File (.csv .tsv .jsonl .parquet, .gz) (default: csv on standard output).",
+            help="Output file: .csv .tsv .jsonl .parquet, .gz (default: csv on standard output).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,

@@ -29,14 +29,14 @@ def convert(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="File (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: a schema file for --schema.",
+            help="Output file (.csv .tsv .jsonl .parquet, .gz), DIR/, or a schema file for --schema (.toml).",
             group=OUTPUT_OPTIONS,
         ),
     ],
     table: Annotated[
         str | None,
         Parameter(
-            help="ratings, battles, raters, items or outputs (default: the first table with rows).",
+            help="Table to write: ratings, battles, raters, items or outputs (default: the first table with rows).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,

@@ -80,7 +80,10 @@ def count(
     ] = None,
     engine: Annotated[
         Engine,
-        Parameter(help="polars (default; works in batches) or duckdb (can spill to a disk).", show_default=False),
+        Parameter(
+            help="polars (default, works in batches) or duckdb (can use a disk if memory is too small).",
+            show_default=False,
+        ),
     ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,

@@ -106,7 +106,7 @@ def test_two_packages_with_one_name(install: Install) -> None:
     install(MARKS, name="first")
     with pytest.warns(
         CustodesWarning,
-        match=r"\(second:READER\) of the package custodes-second 1.2.*'marks' belongs",
+        match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'",
     ):
         assert (*OURS, "marks") == readers.READERS
     assert "custodes-first" in read(TABLE).notes[0].message
