@@ -69,10 +69,10 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("METRIC = 3", "its type must be Metric, and is int"),
+        ("METRIC = 3", "its type must be Metric, but it is int"),
         (
             CODE.replace('"letters"', '"length"'),
-            "the name 'length' belongs to another metric already; give it another name",
+            "another metric already has the name 'length'; choose another name",
         ),
         (CODE.replace('"letters"', '"a:b"'), r"the name 'a:b' may contain only letters, digits and \+ . - _"),
     ],

@@ -126,7 +126,7 @@ def test_convert_says_what_does_not_fit(tmp_path: Path, custodes: Run) -> None:
     into = f"{tmp_path / 'data'}/"
     ran = custodes("convert", str(tmp_path / "battles.csv"), "--to", "every-eval-ever", "-o", into)
     assert ran.status == 2
-    assert "1 verdicts are left out" in ran.err
+    assert "the verdicts (1) are left out" in ran.err
     assert "holds scores of outputs, but the input has no scores" in ran.err
     ran = custodes("convert", "demo", "--to", "every-eval-ever", "-o", str(tmp_path / "x.csv"))
     assert "give -o DIR/" in ran.err
