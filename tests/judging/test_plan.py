@@ -87,7 +87,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
         ("99,Z,W\n", "row 1 needs an output of 'Z' for item '99', and there is none"),
         ("3,Z,Z\n", "row 1 compares 'Z' with itself"),
         ("3,Z,W\n3,W,Z\n", "the same comparison occurs twice, in rows 1, 2"),
-        ("", r"pairs\.csv: a header without rows; give at least one row"),
+        ("", r"pairs\.csv: the table has a header and no rows; give at least one row"),
     ],
 )
 def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, said: str) -> None:

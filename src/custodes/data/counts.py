@@ -31,7 +31,8 @@ LABELS = ("system_a", "system_b", "metrics")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` (the options of counting)."""
+    """The content of a file. `counts` has arrays by name, labels, and lists by column; `how` has the options of
+    counting."""
 
     format: str
     version: int
@@ -44,7 +45,7 @@ _FILE = msgspec.json.Decoder(_File)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source is a counts file, possibly compressed, by its name or its first bytes."""
+    """Whether the name or the first bytes of a source are those of a counts file, possibly compressed."""
     if not isinstance(source, str | Path):
         return False
     place = Path(source)
@@ -57,7 +58,7 @@ def is_counts(source: Any) -> bool:
 
 
 def _beginning(place: Path) -> bytes:
-    """The first bytes of the (decompressed) content; empty if it is not a file or cannot be read."""
+    """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
     if not os.path.isfile(place):
         return b""
     try:
@@ -74,7 +75,7 @@ _SHORT = 64  # bytes
 
 @checked
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
-    """Write counts to a file `NAME.counts.json`, which questions that accept counts read like a study.
+    """Write counts to a file `NAME.counts.json`. Questions that accept counts read this file like a study.
 
     Parameters
     ----------

@@ -91,11 +91,15 @@ def first_of_each(
     others = [name for name in names if several[name].any()]
     unlike = several.filter(pl.any_horizontal(others)).height if others else 0
     notes = noted(
-        ("texts-differ", several_texts, f"{where}: {several_texts} outputs have several texts; the first is used"),
+        (
+            "texts-differ",
+            several_texts,
+            f"{where}: {several_texts} outputs have several texts; the first text of each output is used",
+        ),
         (
             "sources-differ",
             unlike,
-            f"{where}: {unlike} items have several values of {listed(others)}; the first is used",
+            f"{where}: {unlike} items have several values of {listed(others)}; the first value of each item is used",
         ),
     )
     first = texts.unique(output, keep="first", maintain_order=True)

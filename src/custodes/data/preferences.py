@@ -196,14 +196,18 @@ class Preferences:
         merged = self._merged(orders)
         half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
-        left_out = f"{torn} comparisons excluded: the verdicts of a rater differ by order or repeat"
+        left_out = (
+            f"{torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
+            "repeats"
+        )
         mean = (
-            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged as the sign of the mean"
+            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            "these verdicts are merged as the sign of the mean"
         )
         halved = (
-            f"{half.height} comparisons excluded: queried in both orders, but with a verdict in only one order "
-            f"({counted(half['rater'])}), so the rater's position preference does not cancel; "
-            "orders='first' keeps such comparisons"
+            f"{half.height} comparisons are excluded because they were queried in both orders and have a verdict in "
+            f"only one order ({counted(half['rater'])}), so the position preference of the rater does not cancel. "
+            "To keep these comparisons, set orders='first'"
         )
         settled = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"

@@ -189,9 +189,9 @@ class Raters:
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
         silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
         message = (
-            "metrics named like metrics of `custodes score` for which lower is better: "
-            f"{listed(silent)}. Higher counts as better here; if not, give --raters with "
-            "higher_is_better"
+            f"these metrics have names of metrics of `custodes score` for which lower is better: {listed(silent)}. "
+            "Here higher counts as better; if lower is better, declare it in a raters table (--raters, column "
+            "higher_is_better)"
         )
         return noted((UNDECLARED, len(silent), message))
 

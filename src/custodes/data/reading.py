@@ -171,7 +171,7 @@ def _with_human_labels(studies: list[Study]) -> list[Study]:
     (study,) = named_label
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
-    message = f"{study.name}: column {LABEL} is read as human labels, since all further inputs have only metrics"
+    message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
     notes = (*study.notes, *noted(("human-labels", True, message)))
     human = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
     return [human if other is study else other for other in studies]
@@ -246,8 +246,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             ]
             lacks = (
                 f"{side.name}, read with {file.name}, does not name {listed(silent)}, so {side.name} may belong to "
-                "another file. For these metrics higher is taken as better, unless --raters declares "
-                "otherwise"
+                "another file. For these metrics higher counts as better; to change this, give --raters"
             )
             notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
             study = replace(study, notes=(*study.notes, *side.notes, *notes))
@@ -372,8 +371,8 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do not "
-            f"map them"
+            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do "
+            "not map these columns"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
@@ -451,9 +450,8 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     nearest_readers = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} match no reader",
-        f"; the nearest is {nearest}, which lacks {lacks}; near readers: {nearest_readers}. Map "
-        "your columns, as in "
-        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
+        f"; the most similar reader is {nearest}, which also needs {lacks}; similar readers: {nearest_readers}. Map "
+        f"your columns, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
     )
 
 

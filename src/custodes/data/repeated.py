@@ -20,7 +20,7 @@ FEWEST_CELLS = 3
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
-"""Maximum proportion of different cells of two items that count as near."""
+"""Maximum proportion of cells in which two near items may differ."""
 LEAST_KINDS = 20
 """Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
 as many items suffice."""

@@ -33,7 +33,8 @@ T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 NO_METRIC = (
-    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
+    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need no "
+    "metric)"
 )
 POOLED = "pooled-aspects"
 """The note on annotators that have names of aspects."""
@@ -206,7 +207,7 @@ class Study:
             who = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
             if not one_side:
                 need_none = "leaderboard or consistency, which work without human ratings"
-                raise InputError(f"{self.name}: {who}; add them, or use {need_none}")
+                raise InputError(f"{self.name}: {who}; add human ratings, or use {need_none}")
             people_notes += noted(("annotators-without-ratings", len(people), f"{who}: metrics only"))
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
@@ -289,7 +290,7 @@ class Study:
         if kinds and set(kinds.values()) == {"metric"}:
             return (
                 f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
-                "collect them by custodes annotate new (leaderboard and consistency need none)"
+                "collect human ratings with custodes annotate new (leaderboard and consistency need no annotators)"
             )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
@@ -309,7 +310,10 @@ class Study:
             allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
             candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
-                raise OptionError(f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects by its aspect")
+                raise OptionError(
+                    f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects metrics with or without "
+                    "an aspect"
+                )
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 

@@ -64,7 +64,8 @@ def check_names(names: Iterable[str], *, where: str) -> None:
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
-                f"{where}: column {shown(name)} cannot be read, because '*' and '^...$' select other columns; rename it"
+                f"{where}: the column name {shown(name)} is not allowed, because '*' and '^...$' are patterns that "
+                "select columns; rename the column"
             )
 
 
@@ -228,7 +229,7 @@ def _way_out(text: str) -> str:
             "read only if a semicolon or tab separates the cells and the column has no thousands "
             "separators)"
         )
-    return "leave the cell empty where nothing was rated"
+    return "if nothing was rated, leave the cell empty"
 
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")

@@ -19,7 +19,7 @@ from custodes.data.verdict_rows import WHERE
 from custodes.errors import InputError, listed
 
 Orders = Literal["mean", "consistent"]
-"""Methods to merge verdicts of both presentation orders (and repeats), as in a study."""
+"""Methods to merge verdicts of both presentation orders (and of repeats), the same as for a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,10 +136,20 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     merged = merge_orders(plan.signed(rows), plan.orders)
     counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
-    left = "left out" if plan.orders == "consistent" else "merged as the sign of the mean"
+    left = "left out" if plan.orders == "consistent" else "verdicts are merged as the sign of the mean"
     return plan.combined(merged), noted(
-        ("half-judged", half, f"{half} comparisons excluded: queried in both orders, with a verdict in only one order"),
-        ("torn-verdicts", torn, f"{torn} comparisons in which a rater's verdicts differ by order or repeat: {left}"),
+        (
+            "half-judged",
+            half,
+            f"{half} comparisons are excluded because they were queried in both orders and have a verdict in only "
+            "one order",
+        ),
+        (
+            "torn-verdicts",
+            torn,
+            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            f"these {left}",
+        ),
     )
 
 

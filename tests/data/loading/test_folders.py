@@ -120,7 +120,7 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value) == (
-        "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download them"
+        "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download the missing shards"
     )
     (path / "train-00002-of-00003.parquet").unlink()
     with pytest.raises(InputError, match=r"^hub: 2 of 3 shards of train are missing \(train-00001-of-00003, ...\)"):
@@ -132,7 +132,10 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     sharded(path, ["train-00000-of-00004"])
     with pytest.raises(
         InputError,
-        match=r"^hub: shards of train are from sets of different sizes \(3, 4\); keep the shards of one set$",
+        match=(
+            r"^hub: shards of train belong to sets with different numbers of shards \(3, 4\); keep the shards of "
+            "one set$"
+        ),
     ):
         read(f"{path}::train")
 

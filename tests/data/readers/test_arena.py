@@ -169,7 +169,7 @@ def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
         InputError,
         match=(
             "table: columns question_id, model_a, model_b, winner, judge, conversation_a, "
-            "conversation_b, turn and 4 more match no reader; the nearest"
+            "conversation_b, turn and 4 more match no reader; the most similar"
         ),
     ):
         read(frame)

@@ -123,7 +123,7 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         (
             {"version": 2, "eval": {"model": "m"}},
             (
-                "a.json: the layout is not that of a log of inspect_ai: Object missing required field "
+                "a.json: this does not have the layout of a log of inspect_ai: Object missing required field "
                 "`task` - at `$.eval`; it has the keys version, eval"
             ),
         ),
@@ -164,8 +164,8 @@ def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
     assert message(tmp_path / "d.eval", reader="inspect_ai") == expected
     write_eval(tmp_path / "e.eval", inspect_log([inspect_sample(1) | {"scores": [1]}]))
     assert message(tmp_path / "e.eval").startswith(
-        "e.eval, samples/1_epoch_1.json: the layout is not that of a log of inspect_ai: "
-        "Expected `object | null`, got `array`"
+        "e.eval, samples/1_epoch_1.json: this does not have the layout of a log of inspect_ai: Expected `object | "
+        "null`, got `array`"
     )
     assert "no parts; remove ::qa from the path" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
 

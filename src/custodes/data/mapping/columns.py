@@ -153,8 +153,8 @@ class Columns:
             return frame
         if "rater" in (*self.roles, *frame.columns):
             raise OptionError(
-                f"{where}: the pattern of winner names raters, and so does column rater; remove the pattern or the "
-                f"column"
+                f"{where}: the pattern of winner and column rater both name the raters; remove the pattern or the "
+                "column"
             )
         rows = []
         for name, labels in split.items():
@@ -201,7 +201,7 @@ class Columns:
         """
         check_text_roles(self.roles)
         if not tables:
-            raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
+            raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if role == "phrase":
@@ -444,8 +444,8 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
-            f"columns: {pattern.written!r} and a column both give the {doubled}; leave {{{doubled}}} "
-            f"out, or map {doubled} to no column"
+            f"columns: {pattern.written!r} and a column both give the {doubled}; remove {{{doubled}}} from the "
+            f"pattern, or map no column to {doubled}"
         )
     labels = {name: label.strip() for name, label in split.items()}
     kind = labels.get("kind", "").lower() or pattern.kind

@@ -49,7 +49,8 @@ FEWEST = 10
 CROSSED = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2
-"""Maximum number of distinct values per row of a category: a column of short words that is not named like an output."""
+"""Maximum ratio of distinct values to rows in a column of categories. A column of categories holds short words and does
+not have the name of an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"

@@ -13,7 +13,7 @@ from custodes.errors import OptionError, suggestion
 FIELDS = ("aspect", "rater", "kind", "repeat", "system")
 """Placeholders for parts of a column's name."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
-"""Meaning of the first and the second `*` of a path, by kind of its scores."""
+"""Meaning of the first and the second `*` of a path, by the kind of the scores."""
 POSITION = "[0-9]*"
 """The glob of a position in a list."""
 

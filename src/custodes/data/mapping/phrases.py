@@ -37,7 +37,7 @@ TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)
 MOST = 6
 """Patterns of phrases that are tried."""
 COVERED = 0.5
-"""Proportion of cells that patterns must read to be proposed."""
+"""Minimum proportion of cells that proposed patterns must be able to read."""
 LONGEST = 400
 """Maximum length of a cell from which patterns are made."""
 

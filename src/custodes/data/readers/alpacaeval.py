@@ -117,7 +117,8 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
         f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
-        f"output. The table reference of leaderboard has AlpacaEval's win rate, the mean of preference - 1{rate}"
+        "output. The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it "
+        f"(mean of preference - 1{rate})"
     )
     return noted(("graded-preference", between, message))
 

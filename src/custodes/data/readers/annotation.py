@@ -140,7 +140,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "second-opinions",
             again,
-            f"{where}: {again} second ratings only measure the annotators and are not used to compare systems",
+            f"{where}: {again} second ratings by the same annotator serve only to measure the consistency of "
+            "annotators and are not used to compare systems",
         ),
         (
             "peeked",

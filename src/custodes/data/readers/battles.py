@@ -117,8 +117,8 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
         refuse(
             places & (order == 0),
             lambda rows, at: (
-                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, and the "
-                "presentation order of that row is unknown; give the order, or name the system"
+                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, but the presentation "
+                "order of this row is unknown; give the order, or name the system"
             ),
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
@@ -183,19 +183,17 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
     either = (
-        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, "
-        f"{100 * otherwise:.0f} % if the cells mean the position"
+        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, and {100 * otherwise:.0f} % "
+        "if the cells mean the position"
     )
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
         raise InputError(
-            f"{where}: {column} {words_seen} may mean the column or the position; it was read as "
-            f"the column ({either}). Write left and right for positions, or model_a and model_b for "
-            "columns"
+            f"{where}: {column} {words_seen} may be a column or a position and was read as a column ({either}). "
+            "Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
-        f"{where}: {column} {words_seen} means the column of the system, in either presentation "
-        f""
-        f"order{f' ({either})' if twice.height else ''}; write left and right for positions"
+        f"{where}: {column} {words_seen} is read as the name of a column, whatever the presentation "
+        f"order{f' ({either})' if twice.height else ''}; if positions are meant, write left and right"
     )
     return noted(("place-or-column", int(turned.sum()), message))
 

@@ -100,8 +100,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         (
             "direction-unknown",
             True,
-            f"{where}: HELM does not record for which metrics lower is better, so higher counts as "
-            "better; a raters file can change it (higher_is_better)",
+            f"{where}: HELM does not record for which metrics lower is better, so higher counts as better; for "
+            "metrics with the opposite direction, give a raters file with higher_is_better",
         ),
     )
     return records.study(notes=notes)

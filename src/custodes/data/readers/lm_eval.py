@@ -96,8 +96,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         (
             "score-not-number",
             not_numbers.total(),
-            f"{where}: {not_numbers.total()} values are not numbers of a sample and were dropped "
-            f"({listed(not_numbers)})",
+            f"{where}: {not_numbers.total()} values are not single numbers and were dropped ({listed(not_numbers)})",
         ),
     )
     return records.study(notes=notes)

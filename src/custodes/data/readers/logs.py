@@ -82,7 +82,7 @@ def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
-        raise InputError(f"{where}: the layout is not that of {what}: {error}{keys}") from None
+        raise InputError(f"{where}: this does not have the layout of {what}: {error}{keys}") from None
 
 
 def top_keys(path: Path) -> frozenset[str]:

@@ -198,9 +198,8 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
     if wrong.height:
         system, count = wrong.row(0)
         raise InputError(
-            f"{where}: {count} lines for system {system!r}, expected {n_lines} (the source has "
-            f"{n_segments} lines; {counts.height} systems, {table.height} lines, expected "
-            f"{counts.height * n_lines})"
+            f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines, "
+            f"this file {table.height} lines for {counts.height} systems, expected {counts.height * n_lines})"
         )
     segment = pl.col("system").cum_count().over("system").cast(pl.String)
     return table.select(segment.alias("item"), "system", number_column(table, "score", where=where))

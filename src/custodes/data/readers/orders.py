@@ -133,8 +133,8 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (
-                f"{where}: order is {', '.join(map(str, sorted(seen)))} (rows {rows}), which may mean 0, "
-                "1 (swapped) or 1, 2 (second order); write ab or ba"
+                f"{where}: the meaning of order {', '.join(map(str, sorted(seen)))} (rows {rows}) is unclear, as "
+                "the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
             ),
         )
     table = {0: 1.0, 1: -1.0} if 0 in seen else {1: 1.0, 2: -1.0}

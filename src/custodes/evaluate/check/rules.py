@@ -30,8 +30,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "no-annotators": ("warning", "{why}"),
     "no-human-ratings": (
         "info",
-        "every rater is a metric ({metrics}); add a file of human ratings, or collect them by custodes annotate new"
-        " (leaderboard and consistency need none)",
+        "every rater is a metric ({metrics}); add a file of human ratings, or collect human ratings with "
+        "custodes annotate new (leaderboard and consistency need no annotators)",
     ),
     "few-items": ("warning", "{few}; with fewer than {fewest} items intervals are approximate"),
     "few-resamples": (
