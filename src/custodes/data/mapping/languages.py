@@ -1,4 +1,4 @@
-"""Words of other languages in names of columns: German, French, Spanish, Portuguese, Italian, Dutch; and Chinese."""
+"""Words in names of columns in German, French, Spanish, Portuguese, Italian, Dutch and Chinese."""
 
 from __future__ import annotations
 
