@@ -1,4 +1,4 @@
-"""Study: ratings, verdicts, raters, items and texts; the result of `read` and the input of questions."""
+"""Study: ratings, verdicts, raters, items and texts. A study is the result of `read` and the input of questions."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ class Study:
     """Ratings, raters, items and texts of one study, with notes on excluded rows.
 
     Every row names a rater, and `raters` has the kind of each rater. `name` and `digest` identify the input.
-    `selection` is the default selection of questions (see `select`). `sides`: whether the systems are sides of a pair
-    (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`:
-    second opinions on questions with an earlier answer; these only measure annotators, and no question on systems uses
-    them. `probes`: outcomes of outputs in two forms (see `data.probes`), which only `consistency` uses. `looks`:
-    interim analyses, if answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of
-    codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`:
-    whether the input names no system, so that the only system is named after the file. `cache`: results that several
-    questions share, for a study `with_cache`; a study derived from this study has an empty cache.
+    `selection` is the default selection of questions (see `select`). `sides` is true if the systems are sides of a pair
+    (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`
+    are second opinions, that is, answers to a question after the first answer. Second opinions only measure annotators;
+    questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
+    `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
+    `data.interim_analyses`). `labels` has the words of codes by aspect. `attributes` has item, system and further
+    columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only system is
+    named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`. A
+    study that is derived from this study has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -112,7 +113,8 @@ class Study:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that annotators rated, or metrics if there are no annotators ('' for ratings without one)."""
+        """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, the aspects
+        that metrics rated."""
         return _labels(self._rows_of(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
@@ -127,15 +129,15 @@ class Study:
         return pl.concat([kept(frame, chosen) for frame in frames])
 
     def with_cache(self) -> Study:
-        """The study with a cache for several questions: shared results are computed once and stay in memory with the
-        study."""
+        """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
+        the study."""
         study = replace(self)
         object.__setattr__(study, "cache", {})
         return study
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of `compute`, which must depend on this study and `key` only; from the cache if there is a
-        cache."""
+        """The result of `compute`, from the cache if there is a cache. The result must depend only on this study and
+        `key`."""
         if self.cache is None:
             return compute()
         if key not in self.cache:
@@ -180,9 +182,10 @@ class Study:
     ) -> Study:
         """The selected part of the study, in which every rater is either human or metric.
 
-        Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. The
-        default annotators are all raters of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
-        suggestion. A study without annotators or without metrics also raises it, unless `one_side` is true.
+        Patterns are comma lists of globs; a glob after `!` excludes labels. `metrics` also accepts `@aspect` (metrics
+        with an aspect) and `@noaspect` (metrics without an aspect). By default, all raters of kind human are the
+        annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
+        study without annotators or without metrics also raises `OptionError`.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
@@ -318,7 +321,7 @@ class Study:
         return select_labels(words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or that have the name of an annotator with another
+        """A note on metrics of undeclared kind that look human, or whose name is that of an annotator with a different
         aspect."""
         kinds = self.raters.kind
         unknown = [name for name in judges if not kinds[name]]
@@ -328,7 +331,7 @@ class Study:
         return noted(("annotators-as-metrics", len(likely), message))
 
     def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        """A note on annotators with names of several aspects."""
+        """A note on annotators whose names contain several aspects."""
         pooled = pooled_aspects(people) if "" in aspects else []
         message = (
             f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an "
@@ -378,7 +381,8 @@ class Study:
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of each rater for this aspect, or the rows without an aspect if a rater has none for this aspect."""
+    """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
+    returned."""
     specific = pl.col("aspect") == aspect
     if rows.select(specific).to_series().all():
         return rows
@@ -387,7 +391,7 @@ def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 
 
 def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """All rows of verdicts, without the column of seconds if it is empty."""
+    """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
     has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
     return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
 
@@ -408,7 +412,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:
-    """Raise if an own system of a rater is not a system of the study."""
+    """Raise `InputError` if a system that belongs to a rater is not a system of the study."""
     for rater, patterns in study.raters.own_systems.items():
         try:
             select_labels(patterns, study.systems, option="own_system", what="system")
