@@ -1,7 +1,7 @@
 """Samples of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, or a folder with one folder per model.
 
-Layout: what `lm_eval --output_path DIR --log_samples` writes in versions 0.4.3 to 0.4.9 (`docs/interface.md` and
-`EvaluationTracker` there): DIR/MODEL/samples_TASK_DATE.jsonl beside DIR/MODEL/results_DATE.json.
+The layout is that of the files that `lm_eval --output_path DIR --log_samples` writes in versions 0.4.3 to 0.4.9
+(`docs/interface.md` and `EvaluationTracker` there): DIR/MODEL/samples_TASK_DATE.jsonl and DIR/MODEL/results_DATE.json.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict
 
 
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = task/doc_id, system = model, rater = metric (or metric/filter).
+    """A study of scores. The item is task/doc_id, the system is the model, and the rater is the metric (or
+    metric/filter).
 
     The group is the task. A filter is the processing of answers before scoring. The results file of the run
     gives the model and the directions. Without a results file, the system is the name of the folder and higher is
@@ -103,7 +104,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 
 
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
-    """Add the lines of one file, and the metric of each rater as the run names it."""
+    """Add the lines of one file to the records. Return the metric of each rater, with the name that the run uses."""
     raters: dict[str, str] = {}
     for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():
@@ -133,7 +134,7 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
 
 
 def _text(resps: list[Any]) -> str | None:
-    """The answer that the model generated; None for choices, of which the model only computes likelihoods."""
+    """The answer that the model generated. None for multiple choice, where the model only computes likelihoods."""
     first = resps[0] if resps else None
     while isinstance(first, list) and len(first) == 1:
         first = first[0]
@@ -147,8 +148,8 @@ def _prompt(arguments: Any) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results file that belongs to a sample file: the results file of the same date, else the last results file in
-    the folder."""
+    """The results file that belongs to a sample file. This is the results file of the same date, or otherwise the last
+    results file in the folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars
