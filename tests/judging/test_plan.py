@@ -138,7 +138,7 @@ def test_one_system_cannot_be_compared() -> None:
         ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
         (
             {"examples": "x:2", "reason": "first"},
-            "examples: human verdicts have no reasons, so the judge cannot give any either; set reason='none'",
+            "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set reason='none'",
         ),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
