@@ -44,7 +44,9 @@ def count_battles(
     OptionError
         For an unknown name.
 
-    Notes ----- `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems
+    Notes
+    -----
+    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems
     (`model_a, model_b` or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`,
     `aspect`, `order` (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except words for the
     displayed position. The engine returns only one row for each pair, rater, order and word.

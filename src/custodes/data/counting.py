@@ -55,7 +55,9 @@ def count_pairs(
     OptionError
         For an unknown name.
 
-    Notes ----- `table` is a long table with the columns `item, system, rater, score` and optionally `aspect`, in any
+    Notes
+    -----
+    `table` is a long table with the columns `item, system, rater, score` and optionally `aspect`, in any
     dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. Several rows of one rater and
     output are averaged. The engine returns only one row per pair of systems. Rows without a score or an item are not
     counted.
@@ -178,7 +180,7 @@ class _Plan:
         return count_cells(wide, [column[name] for name in self.metrics])
 
     def _sign(self, column: str, threshold: float) -> nw.Expr:
-        """The sign of a difference; null for null."""
+        """The sign of a difference; null if the difference is null."""
         present = ~nw.col(column).is_null()
         return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
 

@@ -137,7 +137,7 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Raises
     ------
     InputError
-        For a file that is no counts file or was edited by hand, and for files that were counted differently.
+        For a file that is not a counts file or was edited by hand, and for files with different options of counting.
 
     Examples
     --------
@@ -159,7 +159,9 @@ def _read(place: Path) -> OutcomeCounts:
         if document.digest != digest([document.how, document.counts]):
             raise InputError("the content does not match the digest in the file")
         if (document.format, document.version) != (FORMAT, VERSION):
-            raise InputError(f"format {document.format!r}, version {document.version}, is unknown to this version")
+            raise InputError(
+                f"format {document.format!r}, version {document.version}, is unknown to this version of custodes"
+            )
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{place.name}: counts cannot be read: {problem}; count again with `custodes count`") from None

@@ -36,8 +36,8 @@ def no_interim_analyses() -> pl.DataFrame:
 
 
 def sequential_notes(looks: pl.DataFrame) -> list[Note]:
-    """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis at
-    a fixed number, there is no note. The page on statistics has the simulation behind the note.
+    """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis
+    after a fixed number of annotations, there is no note. The page on statistics has the simulation behind the note.
 
     >>> sequential_notes(no_interim_analyses())
     []

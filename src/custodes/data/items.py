@@ -1,4 +1,4 @@
-"""Items: document, domain or subset of each input, and its weight."""
+"""Items: the document, the domain or subset, and the weight of each input."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from custodes.errors import InputError, listed
 
 
 def join(studies: Sequence[Study]) -> Study:
-    """Join several studies into one study with the rows of all. The overlap by item and system is checked and reported.
+    """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
 
     Raises `InputError` if two inputs with ratings have no common output and no common rater, or if a rater is human in
     one input and a metric in another input.

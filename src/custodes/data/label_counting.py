@@ -66,9 +66,10 @@ def count_labels(
     by : sequence of str
         Columns to keep, so that `rates` can give results for slices.
     name : str
-        Name of the system, if the table names none, and beginning of the names of items that stand for several outputs.
+        Name of the system if the table has no system names. The names of items that stand for several outputs begin
+        with this name.
     batches : int, optional
-        Polars: number of batches of items (default: by the number of rows).
+        Number of batches of items, for Polars only (default: by the number of rows).
     progress : progress
         Progress bar.
 
@@ -82,7 +83,7 @@ def count_labels(
     Raises
     ------
     InputError
-        For a table that is not one of labels, an output that occurs twice, or a column with many different values.
+        For a table without labels, an output that occurs twice, or a column with many different values.
     OptionError
         For an unknown column.
 
@@ -168,7 +169,8 @@ class _Plan:
         Column whose equal values make outputs dependent: `cluster`, or `item` if there are several systems, otherwise
         ''.
     name : str
-        Name of the system if the table names none, and beginning of the names of items that stand for several outputs.
+        Name of the system if the table has no system names. The names of items that stand for several outputs begin
+        with this name.
     """
 
     rows: nw.LazyFrame[Any]
@@ -181,7 +183,7 @@ class _Plan:
     def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`.
 
-        `n` is the number of labels of one rater.
+        `n` is the largest number of labels that one rater gave to the output.
         """
         layout = self.layout
         key = {"system": _system(layout, self.name)}
@@ -236,8 +238,8 @@ class _Plan:
         return kinds
 
     def counted(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Two tables: the outputs with human labels with all outputs of the same clusters, and the number `n` of equal
-        outputs or equal clusters among the remaining outputs."""
+        """Two tables: the outputs with human labels together with all outputs of the same clusters, and the number `n`
+        of equal outputs or equal clusters among the remaining outputs."""
         outputs = self.outputs(rows)
         if self.layout.item:
             for row in collected(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
@@ -271,8 +273,8 @@ class _Plan:
             return kinds.rename({"unit": "item"})
         if kinds.height > MOST_CLUSTERS:
             raise InputError(
-                f"{WHERE}: more than {MOST_CLUSTERS} clusters without a human label differ in system, labels or "
-                "columns of by; give fewer columns to by"
+                f"{WHERE}: clusters without a human label have more than {MOST_CLUSTERS} different contents "
+                "(system, labels and columns of by); give fewer columns to by"
             )
         rows = (
             kinds.unpivot(names, index=["unit", "n_outputs"], variable_name="place", value_name="times")

@@ -61,8 +61,8 @@ class LabelScale:
     """The labels of an aspect: `words` in the order of codes 0, 1, ... If there are two words, the second word is
     positive.
 
-    `ordered`: whether the codes have an order. `scores`: raters with scores instead of codes. A threshold converts
-    scores to labels.
+    `ordered` is true if the codes have an order. `scores` are the raters with scores instead of codes. A threshold
+    converts scores to labels.
     """
 
     words: tuple[str, ...]

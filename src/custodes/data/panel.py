@@ -74,7 +74,7 @@ def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int
 
 
 def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
-    """Mean scores as an array with one axis per column of labels; NaN without a score."""
+    """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
     inside = (codes >= 0).all(axis=0)

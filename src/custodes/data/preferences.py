@@ -57,8 +57,8 @@ class Preferences:
     identical outputs, see `asked`), order ('ab' or 'ba', the order in which the outputs were shown; '' if unknown),
     preference (1: system_a better, 0: tie, -1: system_b better), the probabilities p_a, p_tie, p_b of these preferences
     according to the rater, and the duration in seconds (null: unknown). `missing` has the queries without an answer,
-    with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable'). Questions treat such
-    queries as not rated; `consistency` counts them.
+    with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable'). Questions treat queries
+    without an answer as not rated; `consistency` counts these queries.
     """
 
     frame: pl.DataFrame

@@ -76,7 +76,7 @@ class Raters:
         return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
-        """The raters of one kind, in order."""
+        """The raters of one kind, in the order of the table."""
         return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
 
     @property
@@ -117,8 +117,8 @@ class Raters:
     def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
         """The raters of both tables, with the values that either table declares.
 
-        If either table declares that lower is better, lower is better. A note lists names with different signatures,
-        since these names may stand for two raters.
+        If either table declares for a rater that lower is better, this direction is used. A note lists names with
+        different signatures, since these names may stand for two raters.
         """
         both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         ends = pl.col("low").is_not_null() | pl.col("high").is_not_null()

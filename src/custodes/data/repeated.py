@@ -39,9 +39,9 @@ def fingerprint(*columns: str) -> pl.Expr:
 def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
-    Equal scores count only if a coincidence is unlikely. This holds if more items are equal to another item than are
-    nearly equal to another item (at most half of the cells differ), or if all items occur equally often. Items of one
-    declared cluster are not a group, since a cluster is resampled as a whole.
+    Equal scores count only if a coincidence is unlikely. This holds if there are more equal items than nearly equal
+    items (at most half of the cells differ), or if all items occur equally often. Items of one declared cluster are not
+    a group, since a cluster is resampled as a whole.
     """
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)

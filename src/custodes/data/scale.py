@@ -82,8 +82,9 @@ class MissingCode:
     def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
         """The lowest or highest value, if this value may be a code for a missing score; otherwise None.
 
-        A value may be a code in two cases. It is the only negative integer, and the scale starts at 0 or above. Or its
-        digits are nines (99, -999), and its distance to the scale is larger than the width of the scale.
+        A value may be a code in two cases. In the first case, the value is the only negative integer, and the scale
+        starts at 0 or above. In the second case, all digits of the value are nines (99, -999), and the distance of the
+        value to the scale is larger than the width of the scale.
         """
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
         for at, rest in ((0, values[1:]), (-1, values[:-1])):

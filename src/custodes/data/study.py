@@ -123,7 +123,7 @@ class Study:
         return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique().sort()
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
-        """Rater, aspect and item of all ratings and verdicts of some raters."""
+        """The rater, the aspect and the item of each rating and verdict of these raters."""
         chosen = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
         return pl.concat([kept(frame, chosen) for frame in frames])

@@ -149,8 +149,8 @@ def check_columns(
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
-    """The first set of columns that the table contains, among several alternatives. If the table contains no set,
-    `InputError` names the missing columns.
+    """The first of several sets of columns that is complete in the table. If no set is complete, `InputError` names the
+    missing columns.
 
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')

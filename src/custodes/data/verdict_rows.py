@@ -99,7 +99,7 @@ def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     try:
         meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
     except InputError as problem:
-        raise InputError(f"{problem} (rows are numbered among the distinct values, not in the table)") from None
+        raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     wrong = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
     if wrong.any():
         bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])

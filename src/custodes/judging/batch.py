@@ -151,7 +151,7 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 
 def _made(body: Mapping[str, Any]) -> str:
-    """The time of a reply according to its field for the time; the current time if this field is missing."""
+    """The time that a reply states; the current time if the reply states no time."""
     at = body.get("created")
     has_time = isinstance(at, int) and 0 < at < 2**33
     return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

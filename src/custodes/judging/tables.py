@@ -72,7 +72,8 @@ class Judgements(Result):
         count("preference", "1: system_a is better, 0: tie, -1: system_b; null: see `invalid`"),
         INVALID,
         probability(
-            "p_a", "probability that system_a is better; null unless the server gave the probabilities of all answers"
+            "p_a",
+            "probability that system_a is better; null if the server did not give the probabilities of all answers",
         ),
         probability("p_tie", "probability of a tie"),
         probability("p_b", "probability that system_b is better"),

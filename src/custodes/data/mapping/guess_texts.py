@@ -81,8 +81,8 @@ TRUTHS = len(TRUTH) + 1
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
-    """Mappings of texts that may read a table, the most likely mapping first, each with a flag for a certain
-    mapping."""
+    """Mappings of texts that may read a table, the most likely mapping first, each with a flag that is true if the
+    mapping is certain."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)

@@ -164,7 +164,8 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of the annotations of all models; `part` is a glob of annotators (the folders with the files)."""
+    """A study of the annotations of all models; `part` is a glob that selects annotators, which are the names of
+    folders."""
     annotations = _files(path)
     files = [file for file in annotations if part is None or fnmatchcase(file.parent.name, part)]
     if not files:

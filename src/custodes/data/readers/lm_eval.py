@@ -127,8 +127,7 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
                 raters[metric + suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
-            f"{file.name}: no line has a metric; every key except {listed(sorted(KNOWN), limit=3)} would be read as a "
-            f"metric"
+            f"{file.name}: no line has a metric; a metric is any key other than {listed(sorted(KNOWN), limit=3)}"
         )
     return raters
 

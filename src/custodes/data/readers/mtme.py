@@ -139,7 +139,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
 
 
 def _check_end(tar: tarfile.TarFile) -> None:
-    """Raise if the tar has no block of zeros after its last file, or if its stream is truncated."""
+    """Raise an error if the tar has no block of zeros after the last file, or if the compressed stream is truncated."""
     stream = tar.fileobj
     assert stream is not None
     stream.seek(tar.offset)

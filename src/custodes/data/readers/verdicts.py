@@ -36,7 +36,7 @@ def read_verdicts(
     """Preferences from a table with the columns of `Preferences` and the column `verdict`, which has the text in the
     file.
 
-    `preference` is null if the verdict is empty or unreadable. An empty verdict is a missing verdict. `row` is the row
+    `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
     in the file, if this differs from the row in the table. `likely` gives the probable meaning of a word ('' if
     unknown). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as
     in `Preferences.make`. `failure` is the code in the format for a reply of a judge that could not be parsed. These
