@@ -226,7 +226,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
 
 
 def _way_out(text: str) -> str:
-    """Advice for a text that is not a number but may be one in the notation of another country."""
+    """Advice for a text that is not a number but may be a number in the notation of another country."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
             "write numbers with a decimal point and without thousands separators (decimal commas are "
@@ -248,7 +248,8 @@ def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
 
 
 def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
-    """A column converted to a declared Polars type, by the function above for labels, booleans, numbers or integers."""
+    """A column converted to a declared Polars type (labels, booleans, numbers or integers), with the checks of the
+    function for this type."""
     if kind == pl.String:
         return label_column(frame, name, where=where, empty=empty)
     if kind == pl.Boolean:

@@ -42,7 +42,7 @@ def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
     Parameters
     ----------
     difference, threshold : expressions
-        Score of `system_a` minus score of `system_b`, and the largest difference that is a tie, in score units.
+        Score of `system_a` minus score of `system_b`, and the largest difference that counts as a tie, in score units.
     """
     return nw.when(difference > threshold).then(nw.lit(1)).otherwise(otherwise(difference < -threshold, -1, 0))
 
@@ -53,7 +53,8 @@ def score_differences(scores: Table) -> Table:
     Parameters
     ----------
     scores : table
-        Columns rater, item, system, score and threshold (the largest difference that ties); one row per output.
+        Columns rater, item, system, score and threshold (the largest difference that counts as a tie); one row per
+        output.
 
     Returns
     -------
@@ -104,7 +105,7 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
-    """Combine the preferences of several annotators into one per comparison.
+    """Combine the preferences of several annotators into one preference per comparison.
 
     Parameters
     ----------

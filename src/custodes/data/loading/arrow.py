@@ -1,8 +1,8 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
-If PyArrow is installed, PyArrow reads the files, since it rejects damaged bytes. Otherwise Polars reads Parquet. Since
-some damaged files crash the process of Polars, Polars first reads a Parquet file in a separate process. Formats: Apache
-Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
+If PyArrow is installed, PyArrow reads the files, since PyArrow rejects damaged bytes. Otherwise Polars reads Parquet.
+Since some damaged files crash the process of Polars, Polars first reads a Parquet file in a separate process. Formats:
+Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def too_large(packed: int, limit: int) -> str:
 
 
 def mebibytes(size: int) -> str:
-    """A size as text."""
+    """A size in MiB as text."""
     return f"{size / 2**20:,.0f} MiB"
 
 

@@ -107,8 +107,8 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
 
 
 def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
-    """A message on the first row that is longer (or, without `longer`, shorter) than the header; '' if there is no such
-    row."""
+    """A message on the first row with more cells (if `longer`) or with fewer cells than the header; '' if there is no
+    such row."""
     try:
         rows = _rows(text, separator)
         width = len(next(rows, []))

@@ -1,8 +1,8 @@
 """Folders that hold one table in several files: Parquet shards, and HF datasets written by `save_to_disk`.
 
 Formats: Hugging Face Datasets, 'Process: Save' (`dataset_dict.json` lists splits; in each split, `state.json` lists the
-Arrow stream files and `dataset_info.json` the features), and Hugging Face Hub, 'Data files configuration' (shards are
-named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
+Arrow stream files, and `dataset_info.json` lists the features), and Hugging Face Hub, 'Data files configuration'
+(shards are named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def reason(error: Exception) -> str:
 
 
 def whole(path: Path) -> bytes:
-    """The content of the file without the log."""
+    """The bytes of one file that holds a consistent state, including the changes in the log."""
     return of_one_state(path, lambda connection: connection.serialize())
 
 

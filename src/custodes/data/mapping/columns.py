@@ -49,7 +49,7 @@ LISTED = 20
 
 
 class UnfitError(InputError):
-    """The columns of a table do not fit its reader, so a mapping may help.
+    """The columns of a table do not fit the reader, so a mapping may help.
 
     The attributes are the description of the problem, and the advice for the case that no mapping is found.
     """
@@ -64,8 +64,8 @@ class Mapped:
     """A table after mapping, with notes.
 
     `frame` is the table with columns named by roles (None if only texts are mapped). `items` is the table of items
-    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide`: whether patterns
-    of column names converted a wide table to a long one.
+    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide` is true if
+    patterns of column names converted a wide table to a long table.
     """
 
     frame: pl.DataFrame | None

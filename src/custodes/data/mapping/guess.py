@@ -172,7 +172,7 @@ def guesses(
     """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
     tables.
 
-    With `one_system`, only mappings of scores of a single system, which is named after the file.
+    With `one_system`, the result has only mappings of scores of a single system, which is named after the file.
     """
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
@@ -269,7 +269,8 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
 def _places(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Candidate columns for item and system: by name, then by number of distinct labels."""
+    """Candidate columns for the item and for the system. Candidates by name come first, followed by candidates by the
+    number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
     words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]

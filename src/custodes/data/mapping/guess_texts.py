@@ -165,8 +165,8 @@ def looks_like_score(name: str) -> bool:
 
 
 def may_be_scores(column: pl.Series) -> bool:
-    """Whether a column may hold scores, and neither row numbers nor a property of a request or text, such as the number
-    of tokens."""
+    """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
+    are not scores."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
     return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))

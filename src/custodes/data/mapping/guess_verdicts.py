@@ -67,7 +67,7 @@ def _patterns(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[st
 
 
 def _columns(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
-    """One column of verdicts."""
+    """Layouts with one column of verdicts."""
     for winner in columns[:2]:
         signs = numbers_of(frame[winner]).lt(0).any()
         for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
@@ -92,7 +92,7 @@ def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
 
 
 def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
-    """Patterns such as `{rater}_choice` of at least two columns of verdicts; empty for one column."""
+    """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
     if len(columns) < 2:
         return
     names = []

@@ -1,4 +1,4 @@
-"""Kinds of raters by the words of a column, or by the name of the column that names the raters."""
+"""Kinds of raters, derived from the words in a column of kinds or from the name of the column of raters."""
 
 from __future__ import annotations
 

@@ -267,7 +267,8 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Column to rater and criterion, for columns with names of both, if annotators and judges have common criteria.
+    """Column to rater and criterion, for columns whose names contain rater and criterion. Annotators and judges must
+    have common criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
@@ -367,12 +368,12 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
 
 
 def _of_both(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds."""
+    """Whether at least one value of a column occurs with both kinds."""
     return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
 
 
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds, or the table has only one kind."""
+    """Whether at least one value of a column occurs with both kinds, or the table has only one kind."""
     return kind.n_unique() < 2 or _of_both(column, kind)
 
 

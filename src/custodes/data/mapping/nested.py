@@ -102,7 +102,7 @@ def _parsed(cell: str | None) -> Any:
 
 
 class _Number(str):
-    """A number as written."""
+    """A number that keeps the digits of the JSON text."""
 
     __slots__ = ()
 

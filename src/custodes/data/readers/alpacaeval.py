@@ -42,7 +42,7 @@ DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = the instruction, rater = the annotator.
+    """A study of verdicts. The item is the instruction, and the rater is the annotator.
 
     A preference below 1.5 means that output_1 wins, except that 0 is a tie. 1.5 is a tie.
 

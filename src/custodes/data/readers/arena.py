@@ -2,7 +2,7 @@
 
 The layouts are those of the data cards on huggingface.co: lmsys/chatbot_arena_conversations,
 lmsys/mt_bench_human_judgments (splits human and gpt4_pair), lmarena-ai/arena-human-preference-100k and -140k, and
-lmsys/ lmsys-arena-human-preference-55k (winner in three columns).
+lmsys/lmsys-arena-human-preference-55k (winner in three columns).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
-    """The raters, and notes on them."""
+    """The raters, and notes on the raters."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
         assumed = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"

@@ -68,7 +68,7 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
 
 
 def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, several: bool) -> None:
-    """Add one line."""
+    """Add the score and the texts in one line to the records."""
     names = (sample.evaluation_result_id, sample.evaluation_name)
     result = next((results[key] for name in names if (key := (sample.evaluation_id, name)) in results), None)
     details = {} if result is None else result.metric_config.additional_details

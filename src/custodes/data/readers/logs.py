@@ -60,7 +60,7 @@ def layout(fields: Any) -> Any:
 
 
 def log_bytes(path: Path) -> bytes:
-    """The content of a file within the size limit."""
+    """The content of a file. A file above the size limit raises `InputError`."""
     if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
         raise InputError(f"{path.name}: larger than {LARGEST_MEMBER // 2**20} MiB; split it")
     return file_bytes(path)
@@ -140,7 +140,7 @@ class LogRecords:
     digest: Any = field(default_factory=hashlib.sha256)
 
     def load(self, path: Path, name: str) -> bytes:
-        """Read one file of the log; the digest of the study includes it."""
+        """Read one file of the log. The digest of the study includes the content of the file."""
         data = log_bytes(path)
         self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return data
