@@ -85,8 +85,8 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """One row per item, rater and `column` (an aspect and a system), with the preference for the system minus its mean
-    over all items. The preferences of scores are the ranks within item and rater."""
+    """One row per item, rater and `column` (an aspect and a system). The value is the preference for the system minus
+    the mean preference for the system over all items. For scores, preferences are the ranks within item and rater."""
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
     of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))

@@ -112,7 +112,8 @@ def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
 
 
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
-    """The options of counting of the sum. A selection is an option of the sum only if all parts have a selection."""
+    """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
+    option."""
     hows = [part.origin.how for part in parts]
     rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
     selections = {

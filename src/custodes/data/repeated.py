@@ -151,7 +151,7 @@ def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
-    """Whether equal items are no evidence of copies, because there are too few items or scores are too coarse."""
+    """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
     return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
 

@@ -77,8 +77,8 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
     assert message(path).startswith(
-        "a.json: 1 scores are text in a scorer with numbers (match 'maybe'); allowed are numbers and C, P, I, N, yes, "
-        "true, no, false. To drop and count such"
+        "a.json: 1 scores are text although their scorer also gives numbers (match 'maybe'); allowed: numbers and "
+        "C, P, I, N, yes, true, no, false. To drop and count these"
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)

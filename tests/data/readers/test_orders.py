@@ -161,8 +161,8 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
             (
-                "table: order 'ab' contradicts the swapped names in rows 1, 2: by order and names, the "
-                "same system was shown first in all these rows. If the names"
+                "table: the names in rows 1, 2 are swapped, but with order 'ab' the same system was shown first in "
+                "all these rows. If the names"
             ),
         ),
     ],

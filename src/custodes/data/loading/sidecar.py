@@ -16,8 +16,8 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file that have the name of its raters table. There should be at most one such
-    table.
+    """The tables in the folder of a file whose names mark them as the raters table of the file. There should be at most
+    one such table.
 
     >>> sidecar_raters(Path("nowhere/scores.csv"))
     []

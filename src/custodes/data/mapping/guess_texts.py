@@ -376,7 +376,7 @@ def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
 
 
 def _without_side(name: str) -> str:
-    """The name of a column of a pair without the part for the side; `system` if no part remains."""
+    """The name of a column of a pair without the part that names the side; `system` if no part remains."""
     decided = {side for pair in DECIDED for side in pair}
     return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided) or "system")
 

@@ -186,7 +186,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
-    """The tables, where the system that differs between tables is renamed after the folder, and the new names."""
+    """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
+    the folder of the table."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
     systems = [
         {str(name) for column in names for name in frame[column].unique()}

@@ -1,7 +1,7 @@
 """Logs of Inspect (inspect_ai): a log in `.eval` (a zip of JSON) or `.json`, or a folder of logs.
 
-The layout is described on the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs.html) and the
-classes `EvalLog`, `EvalSample` and `Score` of inspect_ai 0.3 (log version 2); words of scores have the values of
+The layout is that of the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs.html) and of the classes
+`EvalLog`, `EvalSample` and `Score` of inspect_ai 0.3 (log version 2). Words of scores have the values of
 `value_to_float` in inspect_ai.
 """
 
@@ -84,9 +84,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     if mixed and invalid == "error":
         examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text in a scorer with numbers ({examples}); allowed are numbers and "
-            f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. "
-            "To drop and count such scores, use --invalid drop (in Python invalid='drop')"
+            f"{where}: {lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
+            f"numbers and {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. To drop and "
+            "count these scores, use --invalid drop (in Python invalid='drop')"
         )
     not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
     notes = noted(

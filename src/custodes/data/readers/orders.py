@@ -90,9 +90,8 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     refuse(
         rows["against"],
         lambda numbers, at: (
-            f"{where}: order {order[at]!r} contradicts the swapped names in rows {numbers}: by order and "
-            "names, the same system was shown first in all these rows. If the names are in the displayed "
-            "order, write original and swapped"
+            f"{where}: the names in rows {numbers} are swapped, but with order {order[at]!r} the same system was "
+            "shown first in all these rows. If the names are in the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
