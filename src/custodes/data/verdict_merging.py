@@ -136,7 +136,7 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     merged = merge_orders(plan.signed(rows), plan.orders)
     counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
-    left = "left out" if plan.orders == "consistent" else "verdicts are merged as the sign of the mean"
+    left = "comparisons are left out" if plan.orders == "consistent" else "verdicts are merged as the sign of the mean"
     return plan.combined(merged), noted(
         (
             "half-judged",

@@ -79,7 +79,7 @@ def test_where_polars_would_end_the_process_it_ends_another(
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"PARE" + b"x" * 20 + b"PARE", "an encrypted Parquet file; write it without encryption"),
+        (b"PARE" + b"x" * 20 + b"PARE", "the Parquet file is encrypted; write the file without encryption"),
         (written(".parquet")[:-5], "not a Parquet file, or a damaged Parquet file; write the file again"),
     ],
 )

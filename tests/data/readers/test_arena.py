@@ -207,7 +207,7 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
             {"conversation_a": ["[[3]]", "", "", ""]},
             "table, row 1: a conversation must be a text or a list of {role, content}",
         ),
-        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that starts with one"),
+        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that starts with a name"),
         ({"winner": ["me", "model_a", "model_a", "tie"]}, "table: 1 of 3 verdicts cannot be read ('me' in row 1)"),
         ({"question_id": ["", "1", "2", "3"]}, "table: column 'question_id' is empty in row 1"),
     ],

@@ -34,7 +34,7 @@ TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer
 def from_parquet(data: bytes, name: str) -> pl.DataFrame:
     """The table of a Parquet file."""
     if data.startswith(ENCRYPTED):
-        raise InputError(f"{name}: an encrypted Parquet file; write it without encryption")
+        raise InputError(f"{name}: the Parquet file is encrypted; write the file without encryption")
     damaged = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
     if not data.startswith(PARQUET) or not data.endswith(PARQUET):
         raise damaged

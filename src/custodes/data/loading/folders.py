@@ -147,5 +147,5 @@ def _json(path: Path) -> dict[str, Any]:
 def _plain(name: str, where: str) -> str:
     """The name of a file in the folder. A name that points outside the folder raises `InputError`."""
     if not name or Path(name).name != name or name == "..":
-        raise InputError(f"{where}: lists {name!r}, which is not the name of a file in the folder")
+        raise InputError(f"{where}: the entry {name!r} is not the name of a file in the folder")
     return name

@@ -88,7 +88,11 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
             )
     records.lower = {rater for rater, tasks in upward.items() if False in tasks}
     notes = noted(
-        ("older-runs", len(older), f"{where}: only the last of several runs is read; not read: {listed(older)}"),
+        (
+            "older-runs",
+            len(older),
+            f"{where}: only the last of several runs is read; these files are not read: {listed(older)}",
+        ),
         (
             "system-from-folder",
             len(unnamed),

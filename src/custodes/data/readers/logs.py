@@ -62,7 +62,7 @@ def layout(fields: Any) -> Any:
 def log_bytes(path: Path) -> bytes:
     """The content of a file. A file above the size limit raises `InputError`."""
     if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
-        raise InputError(f"{path.name}: larger than {LARGEST_MEMBER // 2**20} MiB; split it")
+        raise InputError(f"{path.name}: the file is larger than {LARGEST_MEMBER // 2**20} MiB; split the file")
     return file_bytes(path)
 
 

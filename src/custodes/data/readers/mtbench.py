@@ -129,7 +129,7 @@ def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def _name(label: str, *, where: str) -> str:
     pair = parse_json(label, where=f"{where}: judge")
     if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
-        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with one")
+        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with a name")
     return pair[0].strip()
 
 

@@ -57,7 +57,11 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
     notes += noted(
-        ("output-not-text", odd, f"{where}: {odd} outputs are not text (true, false) and are read as written")
+        (
+            "output-not-text",
+            odd,
+            f"{where}: {odd} outputs are true or false instead of text and are read as these words",
+        )
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 

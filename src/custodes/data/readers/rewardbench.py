@@ -21,7 +21,10 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
     metrics = [name for name in frame.columns if name not in ("ref", "subset")]
     check_columns(frame, where=where, required=("ref", "subset"), optional=metrics)
     if not metrics:
-        raise InputError(f"{where}: no column of a reward model apart from ref and subset; give at least one")
+        raise InputError(
+            f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
+            "reward model"
+        )
     chosen = number_column(frame, "ref", where=where) == 1
     subset = label_column(frame, "subset", where=where)
     _check_pairs(frame, subset, where=where)
