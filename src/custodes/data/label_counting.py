@@ -162,7 +162,7 @@ class _Plan:
         All rows.
     layout : LabelLayout
     raters : mapping of str to _Rater
-        Name of the column of labels in `outputs` to rater.
+        The raters, by the name of the column of labels in `outputs`.
     by : tuple of str
         Columns that are kept.
     unit : str

@@ -195,9 +195,9 @@ def on_one_scale(
     frames : pair of DataFrame
         Ratings with `rater`, `aspect` and `score`.
     scales : pair of mappings
-        Aspect to scale.
+        Scales by aspect.
     kind : mapping
-        Rater to 'human' or 'metric'.
+        Kind of each rater: 'human' or 'metric'.
     """
     united = {**scales[1], **scales[0]}
     for aspect in united:

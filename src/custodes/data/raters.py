@@ -81,12 +81,12 @@ class Raters:
 
     @property
     def kind(self) -> dict[str, str]:
-        """Rater to kind."""
+        """The kind of each rater."""
         return dict(zip(self.frame["rater"].to_list(), self.frame["kind"].to_list(), strict=True))
 
     @property
     def direction(self) -> dict[str, float]:
-        """Rater to +1 (higher is better) or -1 (lower is better)."""
+        """The direction of each rater: +1 (higher is better) or -1 (lower is better)."""
         return {
             rater: 1.0 if up else -1.0
             for rater, up in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
@@ -94,13 +94,13 @@ class Raters:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Rater to the declared bounds (low, high), for raters with both bounds."""
+        """The declared bounds (low, high) of each rater that has both bounds."""
         declared = self.frame.drop_nulls(["low", "high"])
         return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
 
     @property
     def own_systems(self) -> dict[str, str]:
-        """Rater to the patterns of the systems that belong to the rater, for raters with such patterns."""
+        """The patterns of the systems that belong to each rater. Raters without patterns are omitted."""
         named = self.frame.drop_nulls("own_system")
         return dict(zip(named["rater"], named["own_system"], strict=True))
 
@@ -199,7 +199,7 @@ class Raters:
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
-    """Pattern of rater names to the non-empty values, for each row."""
+    """The non-empty values of each row, by the pattern of rater names in the row."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]
@@ -238,8 +238,8 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
-    """Rater to kind, from the columns `rater` and `kind` (optional) of a data file. A rater of both kinds raises
-    `InputError`."""
+    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. A rater of both kinds
+    raises `InputError`."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
     declared = kinds.filter(pl.col("kind") != "")

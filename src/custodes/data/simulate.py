@@ -116,11 +116,11 @@ def simulate(
     items : int
         Number of items.
     quality : mapping
-        System to one value per aspect, in Likert points.
+        Quality of each system: one value per aspect, in Likert points.
     aspects : sequence of str
         Names of the aspects.
     annotators : mapping
-        Annotator to reliability in (0, 1]. Ratings are rounded to 1-5.
+        Reliability of each annotator, in (0, 1]. Ratings are rounded to 1-5.
     metrics : sequence of SimulatedMetric
         Metrics.
     documents, groups : optional

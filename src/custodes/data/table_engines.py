@@ -26,7 +26,7 @@ WAYS = {
 """Advice by engine when it fails."""
 
 SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""Package to engine, for packages that raise the errors of an engine of a different name."""
+"""The name of the engine by package, for packages that raise errors of an engine with a different name."""
 
 ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""

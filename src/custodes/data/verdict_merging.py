@@ -93,7 +93,7 @@ class MergingPlan:
         return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
-        """Word to sign, for words that mean the same in every row. The sign is that of the first column.
+        """The sign of each word that means the same in every row. The sign is that for the first column.
 
         All remaining words must be exact names of systems.
         """

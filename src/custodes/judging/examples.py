@@ -98,7 +98,7 @@ def _given(examples: Any) -> tuple[Study, int]:
 
 
 def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
-    """Item to human labels, for outputs with texts."""
+    """The human labels of each item, for outputs with texts."""
     people = pl.col("rater").is_in(list(study.humans))
     rated, verdicts = study.ratings.frame.filter(people), study.preferences.where(people)
     by_item: dict[str, list[Labelled]] = {}

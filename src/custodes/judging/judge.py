@@ -140,8 +140,8 @@ class Judge:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Aspect to description ('' if there is no description). If the judge has no aspects, there is one unnamed
-        aspect."""
+        """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
+        unnamed aspect."""
         parts = [text.partition(":") for text in self.aspects]
         return {name.strip(): meaning.strip() for name, _, meaning in parts} or {"": ""}
 

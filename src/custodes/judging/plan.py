@@ -86,7 +86,7 @@ class JudgingPlan:
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """Key of a request to the texts that the request shows."""
+        """The texts that each request shows, by the key of the request."""
         return {question.request.key: question.texts for question in self.asked}
 
 
@@ -249,8 +249,8 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
     """The comparisons selected by `pairs` among the systems of each item.
 
     `pairs` is 'all', 'vs:SYSTEM' (all comparisons with this system), 'sample:N' (N items of each pair of systems), or a
-    table `item, system_a, system_b` or its path. A hash of the seed, the item and the pair draws the items without
-    replacement, so the order of a file does not matter.
+    table `item, system_a, system_b` or its path. Items are drawn without replacement, by a hash of the seed, the item
+    and the pair, so the order of a file does not matter.
     """
     names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:

@@ -134,10 +134,10 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """The outcome of a plan. For each key of a first request, the outcome has the request that counts, and the reply
-    with the parsed answer, or the failure. `again` has the second requests by the key of the first request. `used` has
-    all requests with a reply, each with the reply. `asked` is the number of requests that were sent. `sent` is the
-    number of times that requests were sent, retries included.
+    """The outcome of a plan. `requests`, `replies`, `answers` and `failures` are by the key of the first request: the
+    request that counts, the reply, the parsed answer, or the failure if there is no reply. `again` has the second
+    requests by the key of the first request. `used` has all requests with a reply, each with the reply. `asked` is the
+    number of requests that were sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]
@@ -174,15 +174,15 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
-    """Key of the first request to the parsed reply, for the requests of a plan."""
+    """The parsed replies to the requests of a plan, by the key of the first request."""
     texts = plan.texts
     return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
-    """Key of the first request to the second request, for each first reply without an answer. The second request has
-    the same body. If the reply was truncated, the token limit is doubled; if this limit is unknown, there is no second
-    request.
+    """The second requests after first replies without an answer, by the key of the first request. A second request has
+    the same body as the first request. If the reply was truncated, the token limit is doubled; if this limit is
+    unknown, there is no second request.
     """
     firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}

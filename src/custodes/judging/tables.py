@@ -117,13 +117,13 @@ class Judgements(Result):
         label("order", "presentation order in both queries, as in `verdicts`"),
         score(
             "plain",
-            "outcome of the output without repeated content, Markdown or name; if outputs are rewritten, of the "
-            "original output; null: no answer",
+            "outcome of the output without repeated content, Markdown or name, or of the original output if "
+            "outputs are rewritten; null: no answer",
         ),
         score(
             "changed",
-            "outcome of the output with repeated content, Markdown or name; if outputs are rewritten, of the "
-            "rewritten output; null: no answer",
+            "outcome of the output with repeated content, Markdown or name, or of the rewritten output; null: no "
+            "answer",
         ),
         label("invalid", "why one of the two forms has no answer"),
         essential=False,
@@ -220,7 +220,7 @@ class Judgements(Result):
         return self.details.filter(pl.col("invalid") == "").height
 
     def written(self) -> dict[str, Any]:
-        """File suffix to table, for the tables that a command writes. The suffix of the answers is ''."""
+        """The tables that a command writes, by file suffix. The suffix of the answers is ''."""
         tables = {"": self._answers, "raters": self.raters, "details": self.details}
         return tables if self.probes.is_empty() else tables | {"probes": self.probes}
 

@@ -80,7 +80,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     (path / "data-00001-of-00002.arrow").unlink()
     refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download")
     write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
-    refused("mine: lists '../mine/data-00000-of-00002.arrow', which is not the name of a file in the folder")
+    refused("mine: the entry '../mine/data-00000-of-00002.arrow' is not the name of a file in the folder")
     write(path / "state.json", _data_files=[])
     refused("mine: data files are missing: all")
     write(path / "state.json", _data_files=7)
@@ -98,7 +98,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="^mine: there is only one split; remove '::train'$"):
         read(f"{path}::train")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
-    refused("mine: lists '..', which is not the name of a file in the folder")
+    refused("mine: the entry '..' is not the name of a file in the folder")
 
 
 SHARDS = [f"train-{number:05}-of-00003" for number in range(3)]

@@ -63,8 +63,8 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
 
 
 def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
-    """Path to list, for each list of objects in an object. Lists inside these lists are left out. An object of similar
-    objects is converted to a list with the column `key`.
+    """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
+    is converted to a list with the column `key`.
 
     >>> list(tables_in({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']

@@ -77,7 +77,7 @@ class Mapped:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Role to column, and the patterns of score columns, in order of precedence."""
+    """The column of each role, and the patterns of score columns in order of precedence."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
@@ -138,8 +138,8 @@ class Columns:
         return ColumnPattern.readings(written)[0] if "{system" in written else None
 
     def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Column to the labels in its name, for each column that the pattern `winner` matches; empty if `winner` is not
-        a pattern."""
+        """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
+        pattern."""
         written = self.roles.get("winner", "")
         if "{rater" not in written:
             return {}
@@ -315,7 +315,7 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
-        """New name to old name, for each column that neither describes items nor is replaced."""
+        """The old name of each column by the new name, without columns that describe items or are replaced."""
         here, texts = self._here(columns), self.texts(columns)
         gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
@@ -344,7 +344,7 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
 
 
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """Name to role, for each column with the name of a role that is mapped to a different column."""
+    """The columns that have the name of a role to which a different column is mapped, each with this role."""
     names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
     taken = set(here.values())
     return {name: names[name] for name in columns if name in names and name not in taken}

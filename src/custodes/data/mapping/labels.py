@@ -82,7 +82,7 @@ class LabelLayout:
     human, metrics : tuple of str
         Columns of labels in a wide table.
     criteria : mapping of str to tuple of str
-        Column to rater and aspect, if the names of columns contain criteria (`human_tone`, `judge_tone`).
+        Rater and aspect of each column, if the names of columns contain criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, n_outputs, repeat, invalid : str
@@ -267,8 +267,8 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Column to rater and criterion, for columns whose names contain rater and criterion. Annotators and judges must
-    have common criteria.
+    """The rater and the criterion of each column whose name contains both. Annotators and judges must have common
+    criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')

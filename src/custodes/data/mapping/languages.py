@@ -37,7 +37,7 @@ OTHER_LANGUAGES: Mapping[str, Sequence[str]] = {
     ),
     "references": word_list("referenz musterantwort reference_humaine referencia riferimento referentie 参考 参考答案"),
 }
-"""Role to words, without accents."""
+"""Words for each role, without accents."""
 
 HUMAN_WORDS = frozenset(
     word_list(

@@ -100,7 +100,8 @@ class ColumnPattern:
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
-        """All ways to match a name, each as placeholder to label; empty if there are too many ways."""
+        """All ways to match a name. Each way maps placeholders to labels. The list is empty if there are too many
+        ways."""
         if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
             return []
         if not self.fields:
@@ -132,7 +133,7 @@ class ColumnPattern:
 
 
 def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Column to the labels in the name of the column, for the columns that match a pattern.
+    """The labels in the name of each column that matches a pattern.
 
     A name that matches in several ways gets the labels of unambiguous columns: `ann1` in `human_coherence_ann1` decides
     how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives

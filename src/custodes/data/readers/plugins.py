@@ -20,7 +20,7 @@ GROUP = "custodes.readers"
 
 @cache
 def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
-    """Name to reader, for readers of other packages, sorted by package. `taken` are the names of built-in readers."""
+    """The readers of other packages by name, sorted by package. `taken` are the names of built-in readers."""
     plugins = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
     return {
         name: replace(plugin.value, make=_guarded(plugin.value, plugin.package)) for name, plugin in plugins.items()
