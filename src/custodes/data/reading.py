@@ -162,8 +162,8 @@ def read(
 def _with_human_labels(studies: list[Study]) -> list[Study]:
     """The studies. If `label` is the only column of labels in a table, the labels of the table become human labels.
 
-    This requires that all further studies have only metrics, and that no metric is called `label`. Columns such as
-    `passed` also have no name of a rater, but a program may have given these labels.
+    This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
+    such as `passed` do not become human labels, because a program may have given these labels.
     """
     named_label = [study for study in studies if study.labels and study.metrics == (LABEL,)]
     if len(named_label) != 1 or len(studies) < 2 or any(study.humans for study in studies):

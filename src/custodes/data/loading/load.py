@@ -169,9 +169,9 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     recognised = _first_bytes(data, name)
     if suffix not in SUFFIXES and recognised is None and not is_stream(path):
         raise InputError(
-            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
-            f"{', '.join(SUFFIXES)} (text also {', '.join(PACKED)}), SQLite and DuckDB files, and "
-            ".tar, .tar.gz, .tgz or a folder for mt-metrics-eval"
+            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
+            f"also {', '.join(PACKED)}), SQLite and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a "
+            "folder"
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")

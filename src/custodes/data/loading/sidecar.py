@@ -26,7 +26,7 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
 
 
 def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file whose names consist of the name of the file and this mark.
+    """The tables in the folder of a file that are named after the file, with this mark.
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first.

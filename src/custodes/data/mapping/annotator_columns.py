@@ -96,9 +96,9 @@ def _is_aspect(word: str) -> bool:
 
 
 def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
-    """Whether it is plausible that one part of the names is the rater and the other part is the aspect.
+    """Whether it is plausible that `raters` are raters and `aspects` are aspects.
 
-    The parts are plausible if the raters look like raters, or if known aspects are fully crossed with the raters.
+    This is plausible if `raters` look like raters, or if known aspects are fully crossed with `raters`.
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False

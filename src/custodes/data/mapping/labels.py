@@ -267,8 +267,8 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The rater and the criterion of each column whose name contains both. Annotators and judges must have common
-    criteria.
+    """The rater and the criterion of each column whose name contains a rater and a criterion. Annotators and judges
+    must have common criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')

@@ -44,7 +44,7 @@ DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts. The item is the instruction, and the rater is the annotator.
 
-    A preference below 1.5 means that output_1 wins, except that 0 is a tie. 1.5 is a tie.
+    A preference from 1 to below 1.5 means that output_1 wins. Preferences of 1.5 and 0 are ties.
 
     An annotation without a preference is a reply that AlpacaEval could not parse. AlpacaEval randomises the
     presentation order and does not record it, so the presentation order is unknown. Files of human annotations have no

@@ -22,7 +22,8 @@ GOLD = "gold"
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts. The item is dataset/item, the rater is judge/prompt, and the human rater is called gold.
 
-    The columns of winners refer to the original order: LLMBar has already mapped the winner in the swapped order back.
+    The columns of winners refer to the original order, because LLMBar has already converted the winner in the swapped
+    order.
     """
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}
