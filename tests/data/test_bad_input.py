@@ -105,10 +105,9 @@ def message(path: object, **options: object) -> str:
             "s.cvs",
             b"x",
             (
-                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, "
-                ".jsonl, .ndjson, .json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text "
-                "also .gz, .bz2, .xz), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder "
-                "for mt-metrics-eval"
+                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, .jsonl, .ndjson, "
+                ".json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz), SQLite "
+                "and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a folder"
             ),
         ),
         (
