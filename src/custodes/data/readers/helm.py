@@ -1,8 +1,8 @@
 """Runs of HELM: the folder of a run, a suite of runs, or several suites.
 
-The layout is that of the files that `helm-run` of HELM 0.2 to 0.5 writes to benchmark_output/runs/SUITE/RUN
-(crfm-helm.readthedocs.io, and the classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat`, `MetricName` there):
-`run_spec.json`, `per_instance_stats.json` and, for the texts, `scenario_state.json`.
+`helm-run` of HELM 0.2 to 0.5 writes three files to benchmark_output/runs/SUITE/RUN: `run_spec.json`,
+`per_instance_stats.json` and, for the texts, `scenario_state.json`. The layouts are those of crfm-helm.readthedocs.io
+and of the classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat` and `MetricName` of HELM.
 """
 
 from __future__ import annotations

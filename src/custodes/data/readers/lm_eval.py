@@ -1,7 +1,7 @@
 """Samples of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, or a folder with one folder per model.
 
-The layout is that of the files that `lm_eval --output_path DIR --log_samples` writes in versions 0.4.3 to 0.4.9
-(`docs/interface.md` and `EvaluationTracker` there): DIR/MODEL/samples_TASK_DATE.jsonl and DIR/MODEL/results_DATE.json.
+`lm_eval --output_path DIR --log_samples` writes DIR/MODEL/samples_TASK_DATE.jsonl and DIR/MODEL/results_DATE.json. The
+layout is that of versions 0.4.3 to 0.4.9 of lm-evaluation-harness (`docs/interface.md` and `EvaluationTracker`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Scores of RewardBench 2 and RewardBench in the published layout: one file per model, or a folder of such files.
 
-Layout: an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` that
-github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
-`scripts/run_rm.py` (`scores_chosen`, `scores_rejected`). The data themselves: the card of allenai/reward-bench-2 on the
-Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward-bench, where they are texts.
+A file is an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` of
+github.com/allenai/reward-bench. `scripts/run_v2.py` writes `scores` (right completions first) and `num_correct`, and
+`scripts/run_rm.py` writes `scores_chosen` and `scores_rejected`. The cards of allenai/reward-bench-2 and
+allenai/reward-bench on the Hugging Face Hub describe the data. In reward-bench-2, `chosen` and `rejected` are lists; in
+reward-bench, `chosen` and `rejected` are texts.
 """
 
 from __future__ import annotations
