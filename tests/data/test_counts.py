@@ -71,7 +71,7 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
         ),
         (
             lambda held: held | {"version": 2},
-            f"{UNUSABLE}format 'custodes-counts', version 2, is unknown to this version; count again with .*",
+            f"{UNUSABLE}format 'custodes-counts', version 2, is unknown to this version of custodes; count again .*",
         ),
         (
             lambda held: held | {"digest": "0"},

@@ -180,7 +180,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     for by, message in (
         ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
         ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
-        ("judge_a", "by='judge_a' is already a column of labels"),
+        ("judge_a", "by='judge_a': this column holds labels"),
     ):
         with pytest.raises(OptionError, match=message):
             cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])

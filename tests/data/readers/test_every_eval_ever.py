@@ -116,7 +116,9 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
     assert study.outputs is not None
     assert study.outputs.texts["text"].head(1).to_list() == ["Hello 0."]
     path.write_text(json.dumps({**lines[0], "evaluation": {}}))
-    with pytest.raises(cu.InputError, match=r"samples.jsonl, line 1: the layout is not that of an instance-level file"):
+    with pytest.raises(
+        cu.InputError, match=("samples.jsonl, line 1: this does not have the layout of an instance-level file")
+    ):
         cu.read(path)
 
 

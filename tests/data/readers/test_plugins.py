@@ -63,7 +63,7 @@ def test_a_reader_of_another_package_reads_and_is_listed(install: Install) -> No
     with pytest.raises(OptionError, match=r"did you mean 'marks'.*mtme, marks$"):
         read(TABLE, reader="mark")
     with pytest.raises(
-        InputError, match=r"nearest is marks, which lacks 'mark'.*: marks \(essay, writer, marker, mark\)"
+        InputError, match=r"reader is marks, which also needs 'mark'.*: marks \(essay, writer, marker, mark\)"
     ):
         read(TABLE.drop("mark"))
 

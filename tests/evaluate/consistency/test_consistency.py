@@ -281,8 +281,8 @@ def test_check_tells_of_orders() -> None:
     told = rules(*rows[:70], *lost)
     assert "one-of-two-orders" not in told
     assert (
-        "5 comparisons excluded: queried in both orders, but with a verdict in only one order (judge 5), so "
-        "the rater's position preference does not cancel;"
+        "5 comparisons are excluded because they were queried in both orders and have a verdict in only one order "
+        "(judge 5), so the position preference of the rater does not cancel."
     ) in told["half-judged"]
 
 
