@@ -189,7 +189,7 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
         ("UPDATE item SET media = '{}'", "item.media"),
         ("UPDATE event SET json = '[1'", "malformed JSON"),
         ("UPDATE event SET json = '[1]'", r"this study cannot be read \(inconsistent rows\); restore a backup"),
-        ("DELETE FROM output WHERE item = 3", "outputs of its comparisons"),
+        ("DELETE FROM output WHERE item = 3", "outputs of comparisons"),
         ("DELETE FROM worker WHERE label = 'w001'", "refer to rows of worker"),
         (
             "UPDATE exclusion SET exclusion = 9223372036854775807",

@@ -56,8 +56,11 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"item": "i99"}, "gold, row 1: the study has no item 'i99' (did you mean 'i9'?)"),
         ({"system_b": "X"}, "gold, row 1: the study has no system 'X'"),
         ({"system_b": "A"}, "system_a and system_b are both 'A'; give two different systems"),
-        ({"text_b": "x"}, "the row has an item of the study and also texts; give only one of the two"),
-        ({"item": "", "text_a": "x"}, "the row has systems and also texts; give an item with two systems, or texts"),
+        ({"text_b": "x"}, "the row has both an item of the study and texts; give either an item or texts"),
+        (
+            {"item": "", "text_a": "x"},
+            "the row has both systems and texts; give either an item with two systems, or texts",
+        ),
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],
 )
@@ -98,15 +101,15 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
     assert {own.expected for own in made} == {1, 0, -1}
     for own in made:
         assert own.second is not None
-        told, other = (own.first, own.second) if "This is not" in own.first.text else (own.second, own.first)
+        told, other = (own.first, own.second) if "This text is not" in own.first.text else (own.second, own.first)
         assert "says" in other.text
         if own.expected:
-            assert "other one is better" in told.text
+            assert "the other text is better" in told.text
             assert (own.expected == 1) == (told is own.second)
         else:
-            assert "they are equal" in told.text
+            assert "both texts are equal" in told.text
     german = attention_checks(material(), StudyPlan(texts=StudyTexts(language="de")))
-    assert all("Dies ist keine Antwort" in own.first.text + getattr(own.second, "text", "") for own in german)
+    assert all("Dieser Text ist keine Antwort" in own.first.text + getattr(own.second, "text", "") for own in german)
     unequal = StudyPlan(question=Question(equal=False))
     assert {own.expected for own in attention_checks(material(), unequal)} == {1, -1}
     assert attention_checks(material(), PLAN) == []

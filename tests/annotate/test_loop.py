@@ -90,7 +90,7 @@ def attended(process: subprocess.Popen[str], answer: Callable[[list[str]], None]
     """What a server prints until its study is finished and it is stopped, while two annotators answer."""
     assert process.stdout is not None
     text, links = "", list[str]()
-    while "Ctrl-C stops it" not in text:
+    while "Ctrl-C stops the server" not in text:
         line = process.stdout.readline()
         assert line, text
         text, links = text + line, links + LINK.findall(line)

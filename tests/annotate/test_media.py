@@ -68,15 +68,15 @@ def test_what_is_no_image_is_refused_in_one_line(tmp_path: Path, monkeypatch: py
     Image.new("1", (9000, 9000)).save(tmp_path / "wide.png")
     (tmp_path / "large.png").write_bytes(b"x" * (study_material.LARGEST + 1))
     for name, message in {
-        "https://a.example/x.png": "an address, and a study can show files only; download it and give its path",
+        "https://a.example/x.png": "this is an address, but images must be files; download the image and give its path",
         "data:image/png;base64,xx": "an address",
         "a\0.png": "not a valid file name",
         str(tmp_path / "absent.png"): "no such file",
         str(tmp_path): "no such file",
         str(tmp_path / "a.svg"): "the content is not an image; allowed: PNG, JPEG, WebP or GIF",
         str(tmp_path / "half.jpg"): "damaged",
-        str(tmp_path / "wide.png"): "9000 x 9000 pixels (81 million in all), and the limit is 40 million",
-        str(tmp_path / "large.png"): "5.0 MiB, and the limit is 5 MiB",
+        str(tmp_path / "wide.png"): "9000 x 9000 pixels (81 million in all), but the limit is 40 million",
+        str(tmp_path / "large.png"): "5.0 MiB, but the limit is 5 MiB",
     }.items():
         with pytest.raises(InputError) as error:
             medium(name)

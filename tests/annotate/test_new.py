@@ -102,7 +102,7 @@ def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     place = tmp_path / "study.db"
     scores = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["m"], "score": [1.0], "kind": ["metric"]})
-    with pytest.raises(InputError, match="no texts to show"):
+    with pytest.raises(InputError, match="there are no texts"):
         new(scores, place)
     with pytest.raises(InputError, match="one system"):
         new(texts(systems="A"), place)
@@ -164,7 +164,7 @@ def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            "item 'i0': the output of 'A' differs from that in the study, which "
+            "item 'i0': the output of 'A' differs from the output in the study, which "
             "annotators may have seen; give the system another name"
         ),
     ):
@@ -206,10 +206,10 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
         while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
             answer(service, token, 0)
     add(place, texts(systems="D"))
-    assert "divided by 6 pairs" in notes_of(place)[-1]
+    assert "divided by 6, the number of pairs" in notes_of(place)[-1]
     assert (
-        "is now divided by 6 pairs; 3 pairs were analysed with a larger level before and "
-        "keep their decisions, so the probability of a false"
+        "is now divided by 6, the number of pairs. Before, 3 pairs were analysed with a larger level, and "
+        "their decisions stay, so the probability of a false"
     ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
     with at_once(place, Hands(now=1.8e9)):
@@ -217,4 +217,4 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     add(place, texts(systems="E"))
     assert "at most 0.085, not 0.05" in notes_of(place)[-1]
     add(other, texts(systems="D"))  # nothing was judged
-    assert notes_of(other)[-1] == "gamma is now divided by 6 pairs"
+    assert notes_of(other)[-1] == "gamma is now divided by 6, the number of pairs"

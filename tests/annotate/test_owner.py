@@ -217,7 +217,7 @@ def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
     person_of(service, 6)
     assert "So far" not in owner.get("/admin/hotel").text
     page = post(owner, "/admin/hotel/peek").text
-    assert "The study records this (1 so far)" in page
+    assert "The study records how often this happens (1 so far)" in page
     assert "So far" in page
     with closing(sqlite3.connect(service.path)) as base:
         seen = base.execute(
@@ -237,7 +237,7 @@ def test_annotator_are_excluded_and_come_back(owner: TestClient, service: Servic
     person_of(service, 3)
     fields = {"worker": "w001", "reason": "fell asleep"}
     page = owner.post("/admin/hotel/exclude", data=fields, headers=OWN)
-    assert "Excluded" in page.text
+    assert "The annotator is excluded" in page.text
     assert service.snapshot().result().annotators[0].standing == "excluded"
     assert "Restore" in owner.get("/admin/hotel/annotators/w001").text
     owner.post("/admin/hotel/restore", data=fields, headers=OWN)

@@ -138,7 +138,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ),
         (
             "[annotators]\nqualification = 3\npassed = 4",
-            "study.toml: [annotators] passed=4 exceeds the 3 questions of the qualification; give fewer",
+            "study.toml: [annotators] passed=4 exceeds the 3 questions of the qualification; give a smaller number",
         ),
         (
             "[annotators]\nqualification = 3",
@@ -213,7 +213,7 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "more **adequate**" in made.instructions
     assert "Which response is better?" in made.instructions
     assert "a@b.example" in made.consent
-    assert "0.15 USD for each answer, 1.50 USD for a complete batch" in made.consent
+    assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in made.consent
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(

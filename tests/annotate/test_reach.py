@@ -87,8 +87,8 @@ def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
         assert "standstill" not in told(service)
         all_work(service, tokens)
         assert (
-            "can come only from w001, as the other 3 have reached their maximum. Remind them, "
-            "exclude those who do not return (then others may answer"
+            "can come only from w001, because the other 3 have reached their maximum. Remind these annotators, "
+            "exclude those who do not return (then the others may answer"
         ) in told(service)["standstill"]
         service.exclude("w001", "never came").result()
         all_work(service, tokens)

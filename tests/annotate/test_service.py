@@ -324,7 +324,7 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
         told = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
         assert told == [
-            (1, "1 comparisons are settled without an answer, since no annotator could judge them: s0 – s1 (1)")
+            (1, "1 comparisons ended without an answer, because annotators could not judge them: s0 – s1 (1)")
         ]
         assert rows(service, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [
             (None, "language"),
@@ -515,7 +515,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         assert view.why == "stopped"
         assert rows(service, "SELECT role FROM answers ORDER BY answer_id") == [("primary",), ("second",)]
         assert not service.snapshot().result().pairs[0].is_open
-        with pytest.raises(InputError, match="reopen it first"):
+        with pytest.raises(InputError, match="reopen the study first"):
             service.control("resume").result()
         service.control("reopen").result()
         assert service.snapshot().result().pairs[0].is_open

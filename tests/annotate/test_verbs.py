@@ -74,7 +74,7 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("new", "no input"),
         (
             "new texts.csv -o study.db",
-            "custodes: study.db exists already, and may hold answers; choose another name, or move it",
+            "custodes: study.db exists already, and may contain answers; choose another name, or move the file",
         ),
         ("new texts.csv -o texts.csv", "it is the input"),
         ("new texts.csv -o x.db --batch many", "--batch 'many' is not allowed; give a whole number"),

@@ -1,13 +1,15 @@
 """Annotation studies: one file with plan and texts, a site for annotators, and decisions at interim analyses.
 
-In the order of a study:
+The modules, in the order of a study:
 
 - `plan`, `plan_file`, `wording`: the question, the annotators and the stopping rule of a study.
-- `new_study`, `add_to_study`, `material`, `known_questions`, `rendering`, `safe_html`: texts become a `study_file`.
+- `new_study`, `add_to_study`, `study_material`, `known_questions`, `rendering`, `safe_html`: creation of a `study_file`
+  from texts.
 - `check_study`, `rehearsal`, `simulated_crowd`: problems and costs before annotation starts.
-- `service`: the open study. Acts go through one `writer` thread; each is a row of the `event_log`, written to the file
-  and applied to the `state`: `participants`, `assignments` of units, and the `engine` that closes pairs.
-- `arrivals`, `visits`, `views`, `assignment_policy`, `quality_control`: what annotators see, do and get next.
+- `service`: the open study. Actions go through one `writer` thread. Each action is a row of the `event_log`. It is
+  written to the file and applied to the `state`: `participants`, `assignments` of units, and the `engine` that closes
+  pairs.
+- `arrivals`, `visits`, `views`, `assignment_policy`, `quality_control`: pages, actions and questions of annotators.
 - `server`, `site`: the pages of annotators and of the owner over HTTP.
 - `snapshot`, `forecast`, `study_status`, `export_study`, `completion_codes`: results and progress for the owner.
 """

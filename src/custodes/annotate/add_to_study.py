@@ -1,4 +1,4 @@
-"""Add systems or items to a study later, without changing the order of existing questions."""
+"""Add systems or items to a study later. The order of existing questions does not change."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ def add(
     pairs: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Add systems or items to a study that is not being served. Existing questions and orders do not change.
+    """Add systems or items to a study that is not being served. Existing questions and their orders do not change.
 
-    `texts` and `systems` are as in `new`. `pairs`: pairs with a new system to compare (default: all). New items of a
-    pair come after the existing items. `texts` may contain existing content if it is unchanged. Raises InputError if an
-    existing output or item has a different text, or if nothing is new.
+    `texts` and `systems` have the same meaning as in `new`. `pairs` names the pairs with a new system to compare
+    (default: all). In each existing pair, new items come after the existing items. `texts` may contain existing content
+    if that content is unchanged. Raises `InputError` if the text of an existing output or item differs, or if nothing
+    is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -60,7 +61,7 @@ def add(
             media = media_of(material.images(), progress=progress)
             whole, fresh = stored.joined(material.with_images({name: image.name for name, image in media.items()}))
             rendered = render(fresh, stored.plan.texts.render, progress=progress)
-            # All outputs of an item are displayed in the same way: plain ones cannot be added to others.
+            # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             before = set(stored.material.labels())
             refused = (rendered.refused & before) - stored.plain
             html = {
@@ -84,10 +85,11 @@ def add(
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStudy:
-    """Content of a study file:
+    """Content of a study file.
 
-    its latest plan, material with names of images, systems and pairs in the order of their numbers, the items of each
-    pair's units, items displayed as plain text although the plan says otherwise, and notes.
+    `plan` is the latest plan. `material` has the names of images instead of paths. `pairs` has the pairs by their
+    numbers, and `asked` has the items of each pair in their order. `plain` has the items that are displayed as plain
+    text although the plan has another format.
     """
 
     plan: StudyPlan
@@ -100,7 +102,7 @@ class StoredStudy:
 
     @classmethod
     def read(cls, base: sqlite3.Connection) -> StoredStudy:
-        """Read the file; InputError if another program made it inconsistent."""
+        """Read the file. Raise `InputError` if another program made the file inconsistent."""
         try:
             return cls._read(base)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
@@ -142,28 +144,26 @@ class StoredStudy:
         )
 
     def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
-        """All items and systems, stored ones first;
-
-        and the new ones among them. InputError if they contradict each other.
-        """
+        """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
+        `InputError` if new and stored material contradict each other."""
         stored = {item.label: item for item in self.material.items}
         for item in material.items:
             for name in ("source", "context", "images", "references") if item.label in stored else ():
                 value = getattr(item, name)
                 if value and value != getattr(stored[item.label], name):
                     raise InputError(
-                        f"item {shown(item.label)}: the {name} differs from that in the study, which annotators "
+                        f"item {shown(item.label)}: the {name} differs from the {name} in the study, which annotators "
                         f"may have seen; give the new item another name"
                     )
         for key, output in material.outputs.items():
             if self.material.outputs.get(key, output) != output:
                 raise InputError(
-                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from that in the study, which "
-                    f"annotators may have seen; give the system another name"
+                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from the output in the study, "
+                    f"which annotators may have seen; give the system another name"
                 )
         outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
         if not outputs:
-            raise InputError("nothing to add: the study contains all of these outputs")
+            raise InputError("nothing to add: the study already contains all of these outputs")
         later = tuple(item for item in material.items if item.label not in stored)
         systems = tuple(dict.fromkeys((*self.material.systems, *material.systems)))
         whole = StudyMaterial(items=(*self.material.items, *later), systems=systems, outputs=self.material.outputs)
@@ -174,7 +174,8 @@ class StoredStudy:
 def _add_questions(
     base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
-    """Pairs with a new system, and new items of existing pairs; InputError without new questions."""
+    """Add pairs with a new system, and new items of existing pairs. Return notes. Raise `InputError` if there are no
+    new questions."""
     seed, systems_before = stored.plan.seed, set(stored.material.systems)
     chosen = [
         pair
@@ -189,8 +190,8 @@ def _add_questions(
     for row, (number, pair) in zip(there, stored.pairs.items(), strict=True):
         before = stored.asked[number]
         row[list(before)] = False
-        # Comparisons excluded when the study was created (control questions) stay excluded: only new outputs add new
-        # ones.
+        # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
+        # new outputs add comparisons.
         row &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
             for item in whole.labels()
@@ -209,11 +210,10 @@ def _add_questions(
     grew = bool(chosen) and stored.plan.stopping.family
     in_all, gamma = len(stored.pairs) + len(chosen), stored.plan.stopping.gamma
     judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
-    family = f"gamma is now divided by {in_all} pairs"
+    family = f"gamma is now divided by {in_all}, the number of pairs"
     restated = (
-        f"{family}; {judged} pairs were analysed with a larger level "
-        "before and keep their decisions, so the probability of a false decision on any pair is now at most "
-        f"{level:.3g}, not {gamma:g}"
+        f"{family}. Before, {judged} pairs were analysed with a larger level, and their decisions stay, so the "
+        f"probability of a false decision on any pair is now at most {level:.3g}, not {gamma:g}"
     )
     return [
         *unasked(available, chosen, same=same, empty=empty, taken=0),
@@ -231,22 +231,20 @@ SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'adde
         ORDER BY e.event DESC LIMIT 1)
 FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """
-"""For each analysed pair: the number of pairs at the time of its first analysis."""
+"""Query of the number of pairs in the study at the first analysis of each analysed pair."""
 
 
 def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
-    """Number of analysed pairs, and the joint level for all `pairs`:
-
-    each pair keeps the level of its first analysis.
-    """
+    """Return the number of analysed pairs and the joint level of all `pairs`. Each analysed pair keeps the level of its
+    first analysis."""
     shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
     return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
 
 
 def _not_added(refused: frozenset[str]) -> list[Note]:
     message = (
-        f"outputs of {len(refused)} items are not added: they can be displayed only as plain text, but the "
-        f"existing outputs of these items are not plain text"
+        f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, but "
+        f"the existing outputs of these items have another format"
     )
     return noted(("outputs-not-added", len(refused), message))
 

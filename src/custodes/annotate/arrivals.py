@@ -1,8 +1,9 @@
-"""Arrival and departure of annotators: invitations, open links, limits per network address, codes, erasure.
+"""Arrival and departure of annotators: invitations, open links, limits per network address, completion codes, and
+erasure.
 
-The same procedure serves all platforms. The plan names the link parameter with the worker's id. If a link lacks this
-parameter, the worker types the id. At the end a visit shows the completion code and, if the plan has a return link, the
-link with the code.
+The same procedure serves all platforms. The plan names the link parameter that contains the worker's id. If a link
+lacks this parameter, the worker types the id. At the end, a visit displays the completion code. If the plan has a
+return link, the visit also displays this link with the code.
 """
 
 from __future__ import annotations
@@ -25,34 +26,35 @@ from custodes.errors import InputError
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
-"""Maximum number of new annotators, and of returning annotators, per network address and hour."""
+"""Maximum number of new annotators and maximum number of returning annotators, per network address and hour."""
 PREFIX = 64
-"""Bits of an IPv6 address that identify a home or an institution."""
+"""Number of bits of an IPv6 address that identify a home or an institution."""
 PARAMETERS = 10
 """Maximum number of link parameters that are stored with a visit."""
 
 
 class Addresses:
-    """Times of arrivals by network address, in memory only; at most `most` within some `seconds`."""
+    """Times of recent arrivals by network address, which are only kept in memory. At most `most` arrivals are allowed
+    within `seconds`."""
 
     def __init__(self, most: int, seconds: float = HOUR) -> None:
         self._most, self._seconds = most, seconds
         self._times: dict[str, deque[float]] = {}
 
     def is_full(self, address: str, now: float) -> bool:
-        """Whether the limit of the address is reached."""
+        """Whether the network address has reached the limit."""
         for place in [place for place, times in self._times.items() if times[-1] <= now - self._seconds]:
             del self._times[place]
         return sum(at > now - self._seconds for at in self._times.get(network(address), ())) >= self._most
 
     def add(self, address: str, now: float) -> None:
-        """Record an arrival."""
+        """Record an arrival from the network address."""
         self._times.setdefault(network(address), deque(maxlen=self._most)).append(now)
 
 
 def network(address: str) -> str:
-    """The part of an address that limits apply to: a whole IPv4 address, or the first 64 bits of an IPv6 address; other
-    text is unchanged.
+    """Return the part of a network address to which limits apply: the whole IPv4 address, or the first 64 bits of an
+    IPv6 address. Other text is returned unchanged.
 
     >>> network("2001:db8::1") == network("2001:db8::2"), network("::ffff:192.0.2.1")
     (True, '192.0.2.1')
@@ -67,7 +69,7 @@ def network(address: str) -> str:
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
-    """The worker's id, if the link or a form has it, and the other parameters that are ids.
+    """Return the worker's id, if the link or form contains it, and the other parameters that have the form of ids.
 
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
@@ -88,11 +90,12 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
 
 
 def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
-    """The completion code of a finished visit (reasons as in `Done.why`): the fixed code of the plan, or its own
-    `code`.
+    """Return the completion code of a visit that ended for the reason `why` (see `Done.why`). This is the fixed code of
+    the plan, if there is one; otherwise it is `code`, which belongs to the visit.
 
-    A visit that was erased, or declined before any work, gets no code. Any visit that ended later gets a code, even if
-    the annotator was blocked: the owner sees answers and status next to the code and decides about payment.
+    A visit gets no code if the annotator was erased, or declined before any work. Every other ended visit gets a code,
+    even if the annotator was blocked. The owner sees the answers and the status next to the code, and decides about
+    payment.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
@@ -104,7 +107,7 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
 
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
-    """The link back to the platform with a completion code, if both exist."""
+    """Return the link to the platform with the completion code, or None if there is no code or no return link."""
     return (
         plan.annotators.return_url.replace("{code}", quote(code, safe=""))
         if code and plan.annotators.return_url
@@ -113,7 +116,7 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
 
 
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
-    """Create workers with a visit each: labels and tokens."""
+    """Create `n` annotators with one visit each. Return their labels and the tokens of the visits."""
     at_least("annotators", n, 1)
     invited = []
     for _ in range(n):
@@ -125,8 +128,8 @@ def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
 def join(
     log: EventLog, new: Addresses, again: Addresses, *, external_id: str, params: Mapping[str, str], address: str
 ) -> str | None:
-    """Token for a worker who arrives by an open link. None if the limit of `new` arrivals or of all arrivals (`again`)
-    is reached."""
+    """Return a token for an annotator who arrives by an open link. Return None if the study admits no more annotators,
+    or if the network address has reached the limit of `new` or of returning (`again`) annotators."""
     state, now = log.state, log.clock.steady()
     digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))
@@ -143,7 +146,7 @@ def join(
     if last.params != dict(params) and not worker.forgotten and may_begin:
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
-    # A platform pays by the parameters of the latest link: the same visit may continue under another task.
+    # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.
     values: dict[str, Any] = {"hash": digest_of(token)}
     if not worker.forgotten and last.params != dict(params):
         values["params"] = dict(params)
@@ -166,7 +169,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Erase the data that identify a worker in all tables. All other data are never rewritten."""
+    """Erase the data that identify an annotator from all tables. All other data are never rewritten."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

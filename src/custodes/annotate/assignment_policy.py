@@ -1,7 +1,8 @@
-"""Selection of the next question of an annotator, with its probability, which is stored.
+"""Selection of the next question of an annotator. The probability of the selection is stored.
 
-The random order of the items of a pair is drawn when the study is created. The first free position is used, so the
-items of a prefix are a simple random sample, whoever annotates. Only the role and the pair are drawn here.
+The random order of the items of a pair is drawn when the study is created. An annotator always gets the first free
+position. So the first positions of an order are a simple random sample of the items, whoever annotates. Only the role
+of the question and the pair are drawn here.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Number of second opinions, and number of control questions for an idle annotator, above the planned proportion."""
+"""Maximum number of second opinions above the planned proportion, and maximum number of control questions of an idle
+annotator above the planned proportion."""
 ACTIVE = 3
-"""Number of items whose outputs an annotator rates alternately."""
+"""Maximum number of items whose outputs an annotator rates alternately."""
 
 
 class NextQuestion(NamedTuple):
-    """A question, and the probabilities of its role and of its pair (with ratings: its output)."""
+    """A question, with the probability of its role and the probability of its pair. For ratings, the second probability
+    is that of the output."""
 
     role: str
     unit: Unit | None
@@ -35,7 +38,7 @@ class NextQuestion(NamedTuple):
 
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
-    """Positions of the control questions in a batch, by kind."""
+    """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
     annotators, kinds = state.plan.annotators, [kind for kind, _ in state.gold.values()]
     gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every else 0
     gold += gold > 0 and batch == 1  # new annotators get one more control question
@@ -52,7 +55,7 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
 
 
 def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
-    """A control question that this annotator has not seen."""
+    """Return a random control question that this annotator has not seen, or None if there is none."""
     new = [number for number, (other, _) in state.gold.items() if other == kind and number not in session.worker.known]
     if not new:
         return None
@@ -61,7 +64,7 @@ def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQu
 
 
 def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """A comparison or a rating; None if this annotator can get no question now."""
+    """Return a comparison or a rating, or None if no question is free for this annotator."""
     worker = session.worker
     if state.plan.question.mode == "rate":
         primary = rating(state, session, rng)
@@ -84,21 +87,24 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
 
 
 def has_room(state: StudyState) -> bool:
-    """Whether a further second opinion stays within the planned proportion plus `BEYOND`."""
+    """Whether one more second opinion is allowed. The number of second opinions may exceed the planned proportion by
+    `BEYOND`."""
     share = state.plan.annotators.overlap
     second = state.totals.second + state.assignments.asked_again + 1
     return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
 
 
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
-    """Whether a further control question for an idle annotator stays within the planned proportion plus `BEYOND`."""
+    """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
+    exceed the planned proportion by `BEYOND`."""
     every, work = state.plan.annotators.gold_every, worker.work
     return every > 0 and work.gold_asked + 1 <= work.answers / every + BEYOND
 
 
 def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
-    """Maximum number of answers of one annotator to a pair with `target` answers in its analyses; `there` is the number
-    of annotators, if known, which raises the cap so that they can complete the study.
+    """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers. `there`
+    is the number of annotators, or None if it is unknown. If there are few annotators, the maximum is raised so that
+    they can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
@@ -108,14 +114,15 @@ def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
 
 
 def there(state: StudyState) -> int | None:
-    """Number of annotators who may answer if each annotator has a personal link; None with an open link."""
+    """Return the number of annotators who may answer if each annotator has a personal link. Return None for an open
+    link."""
     return (
         sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
     )
 
 
 def below_cap(state: StudyState, worker: Annotator) -> list[int]:
-    """Open pairs for which this annotator is below the cap."""
+    """Return the open pairs for which this annotator has not reached the cap."""
     engine, annotators, annotator_there = state.assignments.engine, state.plan.annotators, there(state)
     return [
         pair
@@ -125,16 +132,14 @@ def below_cap(state: StudyState, worker: Annotator) -> list[int]:
 
 
 def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
-    """For every eligible pair, the unit that this annotator would get."""
+    """Return the unit that this annotator would get from each pair, if there is one."""
     units = [_first(state, worker, pair) for pair in below_cap(state, worker)]
     return [unit for unit in units if unit is not None]
 
 
 def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
-    """The first free position with an item that this annotator has not seen;
-
-    otherwise the first one that this annotator has not answered.
-    """
+    """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
+    that this annotator never got, or None."""
     other = None
     for unit in state.assignments.wanted(pair):
         if unit.item not in worker.seen:
@@ -145,7 +150,7 @@ def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
 
 
 def seconds(state: StudyState, worker: Annotator) -> list[int]:
-    """Pairs with a unit that another annotator has answered and that this annotator never got."""
+    """Return the pairs with a unit that needs a second opinion and that this annotator never got."""
     return [
         pair
         for pair, units in enumerate(state.assignments.singles)
@@ -165,8 +170,9 @@ def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: 
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
-    """Whether the second system is shown first: balanced in blocks of two positions by the seed of the plan, so that
-    any prefix is balanced, whoever annotates; several answers to one unit alternate."""
+    """Whether the second system is shown first. The sides are balanced in blocks of two positions, by the seed of the
+    plan, so the first positions of an order are balanced, whoever annotates. Several answers to one unit alternate
+    between the sides."""
     turn = len(unit.votes) + len(unit.holders)
     return _side(state, str(unit.pair), unit.place) ^ (turn & 1)
 
@@ -176,8 +182,9 @@ def _side(state: StudyState, what: str, n: int) -> int:
 
 
 def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
-    """An output to rate: of an item that this annotator has begun (except the latest item); otherwise of a new item;
-    otherwise of an item that inactive annotators left."""
+    """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
+    output of a new item, if there is one. Otherwise the output belongs to a begun item, if possible not to the latest
+    item. If there is no such output, it belongs to an item that inactive annotators left."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.places)):
@@ -214,7 +221,7 @@ def _is_left(state: StudyState, item: int) -> bool:
 
 
 def _first_item(units: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
-    """The outputs of the first of these items."""
+    """Return the units of the item that comes first in the orders, among `items`."""
     able = [item for item in items if units[item]]
     first = min(able, key=lambda item: (min(unit.place for unit in units[item]), item), default=None)
     return [] if first is None else units[first]

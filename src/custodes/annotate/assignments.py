@@ -1,8 +1,8 @@
-"""Assignment of units to annotators. The engine sees only free, leased and settled positions.
+"""Assignment of units to annotators. The engine only distinguishes free, leased and settled positions.
 
-A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: the
-side that more annotators prefer, and a tie if the numbers are equal. This is the rule by which annotators are combined
-everywhere.
+A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
+for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
+rule.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
 
 REFUSALS = 2
-"""Number of annotators who cannot judge a unit after which it counts as refused."""
+"""A unit counts as refused when this number of annotators cannot judge it."""
 
 
 class Assignments:
-    """The units of a study. `places` of each pair: (unit, item) in order."""
+    """The units of a study. `places` has the units of each pair in their order."""
 
     def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
         self.per_item, self.workers = per_item, workers
@@ -32,24 +32,25 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
-        """For each pair, units with all answers and no second opinion, requested or given."""
+        """For each pair: units that have all answers, but no second opinion. Open second opinions count, too."""
         self.seconds_given: list[int] = []
         self.impossible: list[int] = []
         self.numbers: list[int] = []
-        """Number of each pair in the file."""
+        """The number of each pair in the file."""
         self.holding = 0
-        """Primary questions being answered."""
+        """Number of primary questions that annotators are answering."""
         self.asked_again = 0
-        """Second opinions being answered."""
+        """Number of second opinions that annotators are giving."""
 
     @property
     def engine(self) -> ConcurrentAnnotation | Quota:
-        """The engine, once there are pairs."""
+        """The engine. It exists as soon as the study has pairs."""
         assert self.asking is not None
         return self.asking
 
     def add_pairs(self, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
-        """Add the first `total` pairs of the file, with units up to the `last`, here and to the engine.
+        """Add pairs and units of the file to the assignments and to the engine. The first `total` pairs are added, and
+        their units with numbers up to `last`.
 
         Existing pairs do not change, and new items of a pair come after the existing items.
         """
@@ -94,19 +95,19 @@ class Assignments:
                 self.asking.extend(k, orders[k][length:])
 
     def wanted(self, pair: int) -> list[Unit]:
-        """Free units of the current interim analysis in order."""
+        """The free units of the current interim analysis, in order."""
         return [self.places[pair][place] for place in self.engine.wanted(pair)]
 
     def is_settled(self, unit: Unit) -> bool:
-        """Whether the unit has all its answers, or was refused."""
+        """Whether the unit has all its answers or counts as refused."""
         return self.engine.is_settled(unit.pair, unit.place)
 
     def is_present(self, unit: Unit) -> bool:
-        """Whether the unit belongs to the current interim analysis, so that its answers may change."""
+        """Whether the unit belongs to the current interim analysis. The answers of such a unit may still change."""
         return self.engine.in_present_look(unit.pair, unit.place)
 
     def lacks(self, unit: Unit) -> int:
-        """Number of further annotators who may get the unit."""
+        """The number of further annotators who may get the unit."""
         return self.per_item - len(unit.votes) - len(unit.holders)
 
     def is_free(self, unit: Unit) -> bool:
@@ -114,8 +115,8 @@ class Assignments:
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is answering a unit. If the unit then has enough annotators, no further annotator
-        gets it."""
+        """Record that an annotator is answering a unit. No further annotator gets the unit if enough annotators are
+        answering it."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -129,7 +130,7 @@ class Assignments:
             self._lease(unit)
 
     def let_go(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is not answering a unit any more."""
+        """Record that an annotator is no longer answering a unit."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again -= issued.id in unit.asked
@@ -165,7 +166,8 @@ class Assignments:
         self._single(unit)
 
     def refuse(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator cannot judge a unit. After `REFUSALS` such annotators the unit counts as refused."""
+        """Record that an annotator cannot judge a unit. The unit counts as refused when `REFUSALS` annotators cannot
+        judge it."""
         self.let_go(issued)
         unit, worker = self._of(issued)
         worker.refused.add(unit.id)
@@ -173,7 +175,7 @@ class Assignments:
         self._refused(unit, worker)
 
     def take_back(self, issued: IssuedQuestion) -> None:
-        """Remove an answer."""
+        """Remove an answer that the annotator withdrew."""
         unit, worker = self._of(issued)
         self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
@@ -187,8 +189,8 @@ class Assignments:
         self._single(unit)
 
     def exclude(self, worker: Annotator) -> None:
-        """Free the answers and refusals of an annotator in incomplete interim analyses; completed analyses are
-        unchanged."""
+        """Remove the answers and refusals of an annotator from incomplete interim analyses. Completed analyses do not
+        change."""
         for unit_id, issued in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
@@ -211,10 +213,8 @@ class Assignments:
                 self._lease(self.places[pair][place])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
-        """Count the answers of a readmitted annotator again where they are still needed;
-
-        returns those that become second opinions.
-        """
+        """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
+        second opinions instead."""
         lapsed, worker.lapsed = worker.lapsed, {}
         beside = []
         for unit_id, issued in lapsed.items():
@@ -238,7 +238,7 @@ class Assignments:
             self.engine.impossible(unit.pair, unit.place)
 
     def _complete(self, unit: Unit) -> None:
-        """Report a unit with enough answers to the engine."""
+        """Report a unit to the engine if the unit has enough answers."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
             unit.leased = False
             total = sum(unit.votes.values())
@@ -253,7 +253,7 @@ class Assignments:
         self._lease(unit)
 
     def _lease(self, unit: Unit) -> None:
-        """Report to the engine whether enough annotators are answering a unit."""
+        """Report to the engine whether enough annotators are answering the unit."""
         is_leased = self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) <= 0
         if is_leased and not unit.leased:
             self.engine.lease(unit.pair, unit.place)
@@ -269,7 +269,8 @@ class Assignments:
             self.singles[unit.pair].pop(unit.id, None)
 
     def _agreeing(self, unit: Unit, sign: int) -> None:
-        """Update the counts of agreement between annotators on a unit (sign -1: remove)."""
+        """Update the counts of agreement between the annotators of a unit. A `sign` of -1 subtracts the unit, 1 adds
+        it."""
         if len(unit.votes) + len(unit.seconds) < 2:
             return
         votes = [*unit.votes.items(), *unit.seconds.items()]
@@ -290,7 +291,7 @@ def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
 def _metric_preferences(
     base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], column: Mapping[int, int]
 ) -> Signs | None:
-    """(pairs, items): preferences of the study's metric, if it has one."""
+    """Return the preferences of the study's metric, with shape (pairs, items), or None if the study has no metric."""
     preferences = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
     if not preferences:
         return None

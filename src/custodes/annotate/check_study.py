@@ -46,7 +46,7 @@ SERIOUS = (
     "metric-not-added",
     "level-grew",
 )
-"""Notes from the creation of a study that count as warnings. All further notes count as infos."""
+"""Notes from the creation of a study that count as warnings. All other notes count as infos."""
 
 
 @result
@@ -73,15 +73,15 @@ class StudyCheck(OfProblems):
 
 @checked
 def check(path: str | Path) -> StudyCheck:
-    """Problems that would bias a study or waste answers, before annotation starts. The study is not changed.
+    """Return problems that would bias a study or waste answers, before annotation starts. The study does not change.
 
-    `problems`: severity (error, warning, info), rule, message with advice, and examples. Checked are: outputs that
-    reveal their author; systems with formatting or truncation unlike others (sign tests over items at .05 for all pairs
-    jointly); interim analyses and budgets that cannot be reached, in general or with the current annotators; too few
-    annotators; a plan that cannot lead to a decision; annotators from an open link without control questions; payment
-    below the wage; consent without contact or payment; notes from the creation of the study; and for a running study
-    the comparisons that annotators could not judge, also in incomplete interim analyses (without revealing which system
-    leads). Raises InputError for other files.
+    `problems` has the severity (error, warning, info), the rule, a message with advice, and examples. The check covers:
+    outputs that reveal their author; systems that differ in formatting or truncation (sign tests over items at .05 for
+    all pairs jointly); interim analyses and budgets that cannot be reached, in general or by the current annotators;
+    too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment below the
+    target wage; a consent text without contact or payment; and notes from the creation of the study. For a running
+    study, it also covers comparisons that annotators could not judge. These may be in incomplete interim analyses, but
+    do not reveal which system leads. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -149,11 +149,11 @@ _ASKED = """
 SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
-"""Like `ASKED`, including incomplete interim analyses."""
+"""Query with the columns of `ASKED`, which includes incomplete interim analyses."""
 
 
 WIN_ALONE = 3
-"""Code of a preference for the first system without a metric preference (see `stats.stopping.allocation`)."""
+"""Code of a preference for the first system if the metric has no preference (see `stats.stopping.allocation`)."""
 
 
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
@@ -169,7 +169,7 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "few-items",
-            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}); these pairs "
+            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
             f"are analysed once, with all items; add items, or plan smaller analyses",
             few[:5],
         )
@@ -179,8 +179,8 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "info",
             LOOKS_CUT,
-            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}), "
-            f"the smallest {least}; their last analysis uses all their items",
+            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the "
+            f"smallest of them has {least}. The last analysis of such a pair uses all items of the pair",
             short[:5],
         )
     yield from _reach(stored, max(sizes.values(), default=0))
@@ -189,7 +189,7 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
 
 
 def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
-    """Whether enough answers are possible."""
+    """Problems if annotators or budget do not suffice for the interim analyses."""
     plan, annotators = stored.plan, stored.plan.annotators
     looks = [min(n, most) for n in plan.stopping.looks]
     each = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
@@ -197,8 +197,8 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "too-few-annotators",
-            f"at most {annotators.most} annotators, who may each give {each} of the {looks[-1]} answers "
-            f"of a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
+            f"at most {annotators.most} annotators may each give {each} of the {looks[-1]} answers "
+            f"to a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
             f"allow more annotators, or a larger cap",
         )
     first = len(stored.pairs) * looks[0] * annotators.per_item
@@ -213,22 +213,22 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
-    """Whether every system, and all outputs, can be rated; `sizes`: outputs of each system."""
+    """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
     needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
     if budget is not None and budget < needed:
         is_none = budget < len(sizes) * plan.annotators.per_item
         yield Problem(
             "error" if is_none else "info",
             "small-budget",
-            f"budget {budget}: all {sum(sizes)} outputs need {needed} answers;"
-            + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, equally many of each system")
-            + "; compare or rate fewer outputs, or increase the budget",
+            f"budget {budget}: all {sum(sizes)} outputs need {needed} answers, so "
+            + ("some systems get none" if is_none else f"{budget_of(plan)} are rated, equally many of each system")
+            + "; rate fewer outputs, or increase the budget",
         )
     yield from _work(plan, min(needed, needed if budget is None else budget), "the outputs to be rated")
 
 
 def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
-    """Whether annotators may give this number of answers."""
+    """Problem if annotators may not give as many answers as needed."""
     annotators = plan.annotators
     work = annotators.most * annotators.batch * annotators.batches
     if work < needed:
@@ -236,12 +236,12 @@ def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
             "error",
             "little-work",
             f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {work} "
-            f"answers, but {what} need {needed}; allow more annotators or batches",
+            f"answers, but {needed} are needed for {what}; allow more annotators or batches",
         )
 
 
 def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
-    """Whether unanimous answers would decide a pair."""
+    """Problem if even unanimous answers would not decide a pair."""
     rule = rule_of(stored.plan, pairs=len(stored.pairs), items=most, has_metric=stored.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
@@ -262,24 +262,24 @@ def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""Assumed seconds per answer before there are answers: 1.5 per minute (Deriu et al. 2023, appendix)."""
+"""Assumed seconds per answer while there are no answers: 1.5 answers per minute (Deriu et al. 2023, appendix)."""
 FEWEST = 10
-"""Number of answers from which their measured times are used."""
+"""Minimum number of answers whose measured times replace this assumption."""
 
 
 def annotator_problems(
     plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
-    """Problems of recruitment and payment; `known`: kinds of the control questions; `seconds`: measured times; `links`:
-    number of annotators with personal links; `notes`: notes on current annotators."""
+    """Problems of recruitment and payment. `known_kinds` has the kinds of the control questions, `seconds` the measured
+    times, `links` the number of annotators with personal links, and `notes` the notes on current annotators."""
     yield from (Problem("warning", note.rule, note.message) for note in notes)
     if 0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes):
         yield Problem(
             "warning",
             FEW_ANNOTATORS,
-            f"{links} annotators have a link, so decisions hold only for these annotators. With 3 "
-            "annotators, .23 of pairs without a difference in the population are declared different, "
-            "with 5 .16, with 10 .10, with 20 .08; invite more",
+            f"{links} annotators have a link, so decisions hold only for these annotators. Of pairs without a "
+            "difference in the population, .23 are declared different with 3 annotators, .16 with 5, .10 with 10 and "
+            ".08 with 20; invite more annotators",
         )
     yield from _checked(plan, known_kinds)
     yield from _paid(plan, seconds)
@@ -301,8 +301,8 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, and an annotator may get {most}; after all of them, no "
-            f"more control questions are shown",
+            f"{gold} comparisons have known answers, but an annotator may get up to {most}; an annotator who has "
+            f"seen all {gold} gets no more of these questions",
         )
 
 
@@ -314,7 +314,7 @@ def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
                 "warning",
                 "no-price",
                 "annotators come from a platform (worker_id) and the plan has no price, so cost and wage "
-                "are unknown; set [money] price, per answer",
+                "are unknown; set [money] price (per answer)",
             )
         return
     measured = len(seconds) >= FEWEST
@@ -325,8 +325,8 @@ def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} per answer is {hourly:.2f} per hour at {typical:.0f} s "
-            f"({whence}), below the wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f}",
+            f"{money.price:g} {money.currency} per answer gives {hourly:.2f} per hour at {typical:.0f} s per answer "
+            f"({whence}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
         )
 
 
@@ -373,18 +373,18 @@ ITSELF = re.compile(
     rf"|\bchatgpt\b|\bgpt-\d",
     re.IGNORECASE,
 )
-"""Phrases by which models reveal that they are models, or which one."""
+"""Phrases in which a model reveals that it is a model, or which model it is."""
 FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
 """Markdown syntax: headings, lists, code, tables, bold words."""
 CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
-"""Endings of a truncated text: a word, or punctuation that needs a continuation. Marks, quotes and emoji do not."""
+"""Ends of truncated texts: a word, or punctuation after which a text goes on (no final mark, quote or emoji)."""
 APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
-"""Last lines that need no final mark: headings, list items, table rows, code, a single word, an address."""
+"""Last lines that need no final punctuation: headings, list items, table rows, code, a single word, an address."""
 LEAST = 0.25
-"""Minimum difference of proportions that is reported."""
+"""Minimum difference between two proportions that is reported."""
 LEVEL = 0.05
 SHORTEST = 3
-"""Minimum number of letters of a label that is searched in texts."""
+"""Minimum number of letters of a label that is searched for in texts."""
 
 
 def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
@@ -412,13 +412,13 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
 
 
 def _is_cut(text: str) -> bool:
-    """Whether a text ends within a sentence."""
+    """Whether a text ends in mid-sentence."""
     last = text.rstrip().rpartition("\n")[2]
     return bool(CUT.search(last)) and not APART.match(last)
 
 
 def names_itself(material: StudyMaterial) -> Iterator[Problem]:
-    """Outputs that reveal that a model wrote them, or which one."""
+    """Problem if outputs reveal that a model wrote them, or which model it was."""
     hits = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
     if hits:
         systems = sorted({system for (_, system), _ in hits})
@@ -434,7 +434,7 @@ def names_itself(material: StudyMaterial) -> Iterator[Problem]:
 
 
 def names_system(material: StudyMaterial) -> Iterator[Problem]:
-    """Outputs that contain the label of a system, unless the displayed context contains it."""
+    """Problems if outputs contain the label of a system, although the displayed context does not contain it."""
     above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
     lowered = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:
@@ -465,10 +465,9 @@ def _unlike(
     what: str,
     way_out: str,
 ) -> Iterator[Problem]:
-    """Pairs of systems of which one has a property significantly more often, by exact sign tests over common items.
+    """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
 
-    The level is shared by all pairs and both rules, so that for equal systems a problem is reported in at most one of
-    twenty studies.
+    All pairs and both rules share the level, so equal systems lead to a problem in at most one of twenty studies.
     """
     from scipy.stats import binomtest
 
@@ -495,6 +494,6 @@ def _unlike(
         yield Problem(
             "warning",
             rule,
-            f"{a:.0%} of the outputs of {first} {what}, and {b:.0%} of those of {second}{others}: {way_out}",
+            f"{a:.0%} of outputs of {first} {what}, but {b:.0%} of outputs of {second}{others}: {way_out}",
             list(dict.fromkeys(name for _, name, *_ in sorted(unlike, reverse=True)))[:5],
         )

@@ -1,4 +1,5 @@
-"""Comparison of a platform's list of completion codes with the codes of the study, to decide whom to pay."""
+"""Comparison of a platform's list of completion codes with the codes of a study, to decide which annotators are
+paid."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from custodes.errors import InputError, listed
 PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
 CODE = ("completion code", "answer.code", "output:code", "code")
 STATUS = ("status", "assignmentstatus", "assignment:status")
-"""Names of columns on platforms (Prolific's export of submissions, Mechanical Turk's results, Toloka's assignments), or
-generic ones; case is ignored."""
+"""Names of columns on platforms (Prolific's export of submissions, Mechanical Turk's results, Toloka's assignments),
+and generic names. Upper and lower case are equivalent."""
 
 OURS, OTHER_CODE, OTHER_PERSON = "ours", "no such code", "another's code"
 UNKNOWN, MISSING, TWICE = "unknown", "missing", "twice"
@@ -33,14 +34,14 @@ UNKNOWN, MISSING, TWICE = "unknown", "missing", "twice"
 
 @result
 class Reconciled(Result):
-    """Codes of a platform's list against those of a study; see `reconcile`."""
+    """Comparison of the codes of a platform's list with the codes of a study. See `reconcile`."""
 
     BY: ClassVar[str] = ""
 
     codes: pl.DataFrame = table(
         "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
-        label("worker", "label of the annotator in the study; empty: the study does not know the name"),
+        label("worker", "label of the annotator in the study; empty if the study does not have the name"),
         label("code", "code in the list"),
         label(
             "verdict",
@@ -55,15 +56,15 @@ class Reconciled(Result):
 
     @property
     def status(self) -> int:
-        """Exit status 1 if a code is wrong or missing, else 0."""
+        """Exit status: 1 if a code is wrong or missing, otherwise 0."""
         return int(any(verdict != OURS for verdict in self.codes["verdict"]))
 
 
 @checked
 def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
-    """Compare a platform's list of annotators and completion codes (a table) with a study, which may be running.
+    """Compare a platform's list of annotators and completion codes (a table) with a study. The study may be running.
 
-    Raises `InputError` if the list has no column of annotators or of codes.
+    Raises `InputError` if the list has no column of annotators or no column of codes.
     """
     frame = load_table(codes).frame
     now = snapshot_of_file(check(study))
@@ -77,7 +78,8 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
 def matched(
     frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows of `Reconciled.codes`. Codes fixed by the platform are valid for all annotators."""
+    """Iterate over the rows of `Reconciled.codes`. Codes that the platform fixed in advance are valid for all
+    annotators."""
     persons, codes = _column(frame, PERSON, "annotators", name), _column(frame, CODE, "codes", name)
     states = _column(frame, STATUS, "", name)
     fixed = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}

@@ -1,4 +1,4 @@
-"""A study to try out: short texts with deliberate errors, served on this machine."""
+"""A study to try out. It has short texts with deliberate errors, and is served on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAN = StudyPlan(
 
 
 class ServedDemo(NamedTuple):
-    """The running demo: `ask` is the page of an annotator's first comparison."""
+    """The running demo. `ask` is the address of an annotator's first page."""
 
     site: ServedSite
     study: Path
@@ -44,23 +44,28 @@ def demo(
     open_browser: bool = True,
     tell: Callable[[str], object] = print,
 ) -> None:
-    """Create a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
+    """Create a study of short texts, serve it on this machine until Ctrl-C, and open it in the browser.
 
-    `folder`: folder for study.db (default: a temporary one, which is removed at the end). `port` 0 uses any free port.
+    `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
+    means any free port.
     """
     with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as an annotator: {trial.ask}")
         tell(f"the owner's page (this link works once): {trial.site.owner}")
-        tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
+        tell(f"the study is {trial.study}; every verb reads this file, such as custodes leaderboard {trial.study}")
         if open_browser:
             webbrowser.open(trial.ask)
-        tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends the demonstration and removes the study")
+        tell(
+            "Ctrl-C ends the demonstration"
+            if folder is not None
+            else "Ctrl-C ends the demonstration and removes the study"
+        )
         trial.site.wait(signals, tell=tell)
 
 
 @contextmanager
 def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
-    """The demo, running while the context is open."""
+    """Run the demo while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary:
         place = new(demo_texts(), Path(folder or temporary, "study.db"), plan=PLAN)
         with serving([place], port=port, tell=tell) as site:

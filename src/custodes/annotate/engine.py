@@ -1,5 +1,5 @@
-"""The engine of rating studies, which closes a system when all outputs of the system have all answers. Clusters of
-items."""
+"""The engine of rating studies, and the clusters of items. The engine closes a system when each of its outputs has all
+answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.stats.stopping.allocation import evenly
 
 
 def clusters_of(clusters: Sequence[str]) -> Ints:
-    """Cluster number of each item. An item without a cluster is a cluster of one item.
+    """Return the cluster number of each item. An item without a cluster is a cluster by itself.
 
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
@@ -27,12 +27,13 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """`ConcurrentAnnotation` for ratings: each pair is a single system, no decisions are made, and all positions are
-    open.
+    """The counterpart of `ConcurrentAnnotation` for ratings. Each pair is a single system, there are no decisions, and
+    all allocated positions are open at once.
 
-    If the `budget` of outputs is too small, it is shared evenly over systems, from the front of each order. Allocations
-    are never reduced. Systems and items that are added later share the remaining budget. `target`: outputs allocated to
-    each system, `n`: outputs with all answers.
+    If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
+    uses the first positions of its order. Allocations are never reduced. Systems and items that are added later share
+    the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the number of its
+    outputs that have all answers.
     """
 
     def __init__(self, *, budget: int | None) -> None:
@@ -44,10 +45,10 @@ class Quota:
         self.target: list[int] = []
         self.rulings: list[Ruling] = []
         self._places: list[list[int]] = []
-        self._end: list[int] = []  # end of the allocated positions
+        self._end: list[int] = []  # number of allocated positions, from the first one
 
     def add(self, sizes: Sequence[int]) -> None:
-        """Add systems with these numbers of items."""
+        """Add systems. `sizes` has the number of items of each system."""
         for size in sizes:
             self._places.append([FREE] * size)
             for counts in (self.n, self.look, self.decision, self.target, self._end):
@@ -56,18 +57,18 @@ class Quota:
         self._share()
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
-        """Add items later."""
+        """Add items to a system."""
         self._places[pair] += [FREE] * len(items)
         self._share()
 
     def set_budget(self, budget: int | None) -> None:
-        """Set the joint budget of all systems (None: unlimited), at least the answers already requested."""
+        """Set the joint budget of all systems. None means unlimited. A budget never removes allocated outputs."""
         self._budget = budget
         self._share()
 
     def _share(self) -> None:
-        """Allocate the remaining budget evenly to all systems that need outputs, until all systems have enough outputs
-        or the budget is spent."""
+        """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
+        the budget is spent."""
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking = sizes - np.array(self._end, dtype=np.int64)
         left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))
@@ -81,7 +82,7 @@ class Quota:
         self.is_open[pair] = FREE in places or LEASED in places
 
     def wanted(self, pair: int) -> list[int]:
-        """Free positions, lowest first."""
+        """The free positions of a system, in order."""
         return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
 
     def lease(self, pair: int, place: int) -> None:
@@ -98,11 +99,12 @@ class Quota:
         return self._places[pair][place] in (ANSWERED, IMPOSSIBLE)
 
     def in_present_look(self, pair: int, place: int) -> bool:
-        """True: without interim analyses, answers may always be removed."""
+        """Whether the answer at a position may still be removed. This holds for every allocated position, because
+        ratings have no interim analyses."""
         return 0 <= place < self._end[pair]
 
     def goes_on(self, pair: int) -> bool:
-        """False: all positions are open at once."""
+        """Whether positions will be opened later. This is never so, because all positions are open at once."""
         return False
 
     def answer(self, pair: int, place: int, preference: int) -> None:
@@ -112,10 +114,8 @@ class Quota:
         self._see(pair)
 
     def impossible(self, pair: int, place: int) -> None:
-        """Record that an output cannot be rated:
-
-        its allocation passes to the next output in order, or to other systems.
-        """
+        """Record that an output cannot be rated. The next output of the system is rated instead; if there is none, the
+        allocation passes to other systems."""
         self._places[pair][place] = IMPOSSIBLE
         if self._end[pair] < len(self._places[pair]):
             self._end[pair] += 1
@@ -125,7 +125,8 @@ class Quota:
             self._share()
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Reopen refused positions, regardless of which positions have `begun`; returns the reopened ones."""
+        """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
+        effect."""
         back = [place for place in places if self._places[pair][place] == IMPOSSIBLE]
         for place in back:
             self._places[pair][place] = FREE
@@ -134,7 +135,7 @@ class Quota:
         return back
 
     def withdraw(self, pair: int, place: int) -> None:
-        """Remove an answer: the position is free again."""
+        """Remove an answer. The position is free again."""
         self._places[pair][place] = FREE
         self.n[pair] -= 1
         self.is_open[pair] = True

@@ -1,6 +1,6 @@
-"""The event log: every event is written to the study file as a row and applied to the state at once.
+"""The event log of an open study. Every event is written to the study file as a row and applied to the state at once.
 
-The limits follow complaints about locks that never clear (label-studio#4781, #4190).
+The limits of leases follow reports of locks that are never released (label-studio#4781, #4190).
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from custodes.data.loading.live_study import reason
 from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
-"""Shortest and longest lease in seconds, and its length relative to the usual time of an answer."""
+"""Shortest lease and longest lease in seconds, and the length of a lease as a multiple of the median time of an
+answer."""
 
 
 def length(paces: Sequence[float], *, is_new: bool) -> float:
-    """Length of a lease in seconds, from recent times of answers (`paces`). New annotators have the longest lease.
+    """Return the length of a lease in seconds, from recent times of answers (`paces`). A new annotator gets the
+    shortest lease. Without recent times, the lease is the longest one.
 
     >>> length([20.0, 30.0, 40.0], is_new=False), length([], is_new=False)
     (120.0, 600.0)
@@ -47,30 +49,31 @@ def length(paces: Sequence[float], *, is_new: bool) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """`wall()` is the time in seconds since the epoch, which may be set back; `steady()` never goes back."""
+    """The two clocks of a study. `wall()` returns the seconds since the epoch, which may be set back. `steady()`
+    returns seconds that never go back."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
 
 
 LARGEST = 2**62
-"""Maximum event number: half of SQLite's largest integer."""
+"""Maximum number of an event, which is half of SQLite's largest integer."""
 
 
 class EventLog:
-    """An open study: its file, its state, and its open questions."""
+    """An open study: its file, its state, and the leases of its open questions."""
 
     def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
         self.base, self.clock = base, clock
         self.state: StudyState
         self.leases: dict[int, float]
-        """End of the lease of each question by number, on a steady clock."""
+        """By number of a question: the time on the steady clock at which the lease ends."""
         self.waiting: dict[int, float]
-        """Start of waiting of each visit, on a steady clock."""
+        """By number of a visit: the time on the steady clock at which the annotator began to wait for a question."""
         self.read()
 
     def read(self) -> None:
-        """Reload the state from the file; `InputError` if its rows are inconsistent."""
+        """Reload the state from the file. Raise `InputError` if the rows are inconsistent."""
         try:
             self._read()
         except (CustodesError, sqlite3.Error):
@@ -97,7 +100,7 @@ class EventLog:
             if was_enabled:
                 gc.enable()
         if state.last > LARGEST:
-            raise OverflowError("the study has no free event number left; export it")
+            raise OverflowError("the study has no free event number left; export the study")
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, ruled
         now = self.clock.steady()
         for session in self.state.sessions.values():
@@ -106,7 +109,8 @@ class EventLog:
                     self.keep(issued, now)
 
     def put(self, *rows: Row) -> list[IssuedQuestion]:
-        """Write rows, and write the interim analyses that are complete with these rows."""
+        """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
+        turned into second opinions."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         beside = self.state.put(rows)
         engine = self.state.assignments.asking
@@ -134,7 +138,7 @@ class EventLog:
         issued: IssuedQuestion | None = None,
         **values: Any,
     ) -> None:
-        """Write another type of event."""
+        """Write an event of a kind that has no separate table."""
         if session is not None:
             worker = session.worker
         row = EventRow(
@@ -149,7 +153,7 @@ class EventLog:
         self.put(row)
 
     def keep(self, issued: IssuedQuestion, now: float) -> None:
-        """Extend the lease of a question."""
+        """Start or extend the lease of a question."""
         is_new = not issued.session.worker.work.paid
         self.leases[issued.id] = now + length(self.state.paces, is_new=is_new)
 
@@ -165,7 +169,7 @@ class EventLog:
         self.keep(issued, self.clock.steady())
 
     def expire(self) -> None:
-        """Release questions whose lease has expired."""
+        """Release the questions whose leases have expired."""
         now = self.clock.steady()
         for number in sorted(number for number, until in self.leases.items() if until <= now):
             issued = self.state.issued[number]
@@ -175,7 +179,8 @@ class EventLog:
 
 
 def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
-    """Check that stored interim analyses are unchanged under the current rule; returns the number of rulings."""
+    """Replace the recomputed decisions of interim analyses by the stored decisions, so that decisions never change.
+    Return the number of interim analyses so far."""
     engine = state.assignments.engine
     for ruling in engine.rulings[ruled:]:
         look = looks.get((state.assignments.numbers[ruling.pair], ruling.look))
@@ -185,5 +190,5 @@ def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]],
 
 
 def _question(row: Row) -> tuple[str, int]:
-    """Key shared by the judgments of one question."""
+    """Return a key that is equal for all judgments of one question, and different for all other rows."""
     return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

@@ -1,4 +1,4 @@
-"""Export of a consistent state of a study to files in open formats, completely or not at all."""
+"""Export of a consistent state of a study to files in open formats. The export is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -37,15 +37,19 @@ LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.
 
 @checked
 def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) -> Path:
-    """Export an annotation study to files in a folder, completely or not at all, also while it is being served.
+    """Export an annotation study to files in a folder, even while the study is being served. The export is complete or
+    does not exist.
 
-    battles.csv (or ratings.csv) holds the answers that count, with second opinions marked by `role`; raters.csv,
-    items.csv and outputs.jsonl their properties; looks.csv the interim analyses; answers.csv all answers, including
-    those that were corrected, those to control questions, those of excluded annotators, and those of incomplete interim
-    analyses, which are in no other file (using them would be an additional interim analysis); comments.csv, plan.json;
-    signature.txt the number of rows of each file and notes on the study. Annotators are w001, ...; `external_ids` adds
-    their ids on a platform to raters.csv. An earlier export in the folder is replaced. Raises `InputError` for other
-    files, `OptionError` for a folder that is not writable or holds other files.
+    battles.csv (or ratings.csv) has the answers that count; second opinions are marked in the column `role`.
+    raters.csv, items.csv and outputs.jsonl describe annotators, items and outputs. looks.csv has the interim analyses.
+    answers.csv has all answers. These include corrected answers, answers to control questions, answers of excluded
+    annotators, and answers of incomplete interim analyses. Answers of incomplete interim analyses are in no other file,
+    because using them would be an additional interim analysis. comments.csv has the comments, and plan.json has the
+    plan. signature.txt has the number of rows of each file, and notes on the study.
+
+    Annotators are named w001, w002 and so on. `external_ids` adds their ids on a platform to raters.csv. An earlier
+    export in the folder is replaced. Raises `InputError` for files that are not a study, and `OptionError` for a folder
+    that is not writable or contains other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
@@ -57,7 +61,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
-    """File name to content, the signature last."""
+    """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
     study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
@@ -77,7 +81,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
 
 
 def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
-    """The content to export from a consistent state: the study, tables by name, the plan."""
+    """Return the content to export from a consistent state: the study, tables by name, and the plan."""
     tables = {}
     for name, query in QUERIES.items():
         cursor = opened.execute(query)
@@ -88,7 +92,7 @@ def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.D
 
 
 def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
-    """The rows and SHA-256 of each file, and notes on the study."""
+    """Return the text of the signature: the number of rows and the SHA-256 of each file, and notes on the study."""
     lines = [f"{SIGNED}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
@@ -98,7 +102,7 @@ def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]
 
 
 def _written(files: Mapping[str, bytes], folder: Path) -> Path:
-    """Write all files into a folder that appears at once."""
+    """Write all files to a folder. The folder appears only when it is complete."""
     target = Path(os.path.realpath(folder))
     if target.exists() and not _is_ours(target):
         raise OptionError(
@@ -128,7 +132,7 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def _is_ours(target: Path) -> bool:
-    """Whether a path is an empty folder, or contains only files named in its signature."""
+    """Whether a path is an empty folder, or a folder that contains only files of an export."""
     if not target.is_dir():
         return False
     held = {entry.name for entry in target.iterdir()}

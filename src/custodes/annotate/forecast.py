@@ -1,4 +1,4 @@
-"""Forecast of remaining answers, hours and cost, from completed interim analyses only."""
+"""Forecast of the remaining answers, hours and cost. The forecast uses outcomes of completed interim analyses only."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from custodes.stats.stopping.rules import rule_on
 
 DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
-"""Quantiles of the bounds of an 80 % interval, and the median."""
+"""Quantiles of the lower bound, the median and the upper bound of an 80 % interval."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Grid for the weight (in answers) of the prior that all pairs share. The weight is smaller if pairs differ more."""
+"""Grid of weights of the prior that all pairs share, in answers. The more pairs differ, the smaller is the weight."""
 TIMED = 30
-"""Minimum number of answers for using the times measured in the study."""
+"""Minimum number of timed answers for an estimate of the hourly wage."""
 
 
 LONG = 86_400.0
-"""Seconds without an answer after which no annotators are expected."""
+"""Seconds without an answer after which no further annotators are expected."""
 
 
 class Range(NamedTuple):
-    """A median with the bounds of an 80 % interval."""
+    """A median, and the bounds of an 80 % interval."""
 
     middle: float
     low: float
@@ -43,10 +43,12 @@ class Range(NamedTuple):
 class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
-    `answers` used for decisions, `paid` answers of all kinds, `hours` at the rate of the last half hour (None without
-    answers in it, or if the study cannot finish; `stuck` gives the reason: all current `annotators` have reached their
-    maximum, or `nobody` has answered for a day), `spent` and `cost` to come including the platform's fee, `wage` per
-    hour (None with too few timed answers) and whether it `is_low`: below that of the plan.
+    `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
+    `hours`: expected further hours at the rate of the last half hour, or None if there were no answers in that time or
+    the study cannot finish. `stuck`: reason why the study cannot finish; with 'annotators', all current annotators have
+    reached their maximum; with 'nobody', nobody has answered for a day. `spent` and `cost`: cost so far and expected
+    further cost, including the platform's fee. `wage`: hourly wage, or None with too few timed answers. `is_low`:
+    whether this wage is below the target wage of the plan.
     """
 
     answers: Range
@@ -62,9 +64,10 @@ class Forecast:
 def forecast(now: Snapshot) -> Forecast:
     """Simulate the rest of the study from the posterior outcome proportions of every open pair, `DRAWS` times.
 
-    The prior is a Dirichlet distribution around the tie rate of all pairs, with a weight drawn according to the
-    similarity of pairs. Only completed interim analyses are used, so that no running results are revealed. Only human
-    answers are used, although a metric may decide a pair earlier. Answers in incomplete analyses are subtracted.
+    The prior is a Dirichlet distribution around the tie rate of all pairs. Its weight is drawn according to the
+    similarity of pairs. Only outcomes of completed interim analyses are used, so the forecast reveals no running
+    results. Answers that incomplete analyses already have are subtracted. Only human answers are used, although a
+    metric may decide a pair earlier.
 
     Source: ours; posterior predictive draws of the rule of the plan.
     """
@@ -105,8 +108,8 @@ def _stuck(now: Snapshot) -> Literal["", "annotators", "nobody"]:
 
 
 class _Open(NamedTuple):
-    """An open pair at its last completed interim analysis: analyses done, outcomes, and annotations of each
-    analysis."""
+    """An open pair at its last completed interim analysis. `done` is the number of completed analyses, `outcome` has
+    the numbers of wins, ties and losses, and `looks` has the number of answers at each analysis."""
 
     done: int
     outcome: tuple[int, int, int]
@@ -114,10 +117,8 @@ class _Open(NamedTuple):
 
     @classmethod
     def of(cls, pair: PairNow, ending: Ending) -> _Open:
-        """An open pair;
-
-        if it has too few items for the plan's last interim analysis, the current one ends at the last item.
-        """
+        """Return an open pair. If the pair has too few items for the last interim analysis of the plan, its last
+        analysis uses all its items."""
         looks = ending.looks[: pair.looks]
         if pair.looks_done == len(looks) - 1:
             looks = (*looks[:-1], min(looks[-1], pair.wanted))
@@ -128,7 +129,8 @@ class _Open(NamedTuple):
 def _totals(
     ending: Ending, pairs: tuple[_Open, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
 ) -> Floats:
-    """Total answers of the open pairs at the end: (DRAWS,). The result is cached, because pages are viewed often."""
+    """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
+    because pages are viewed often."""
     rng = np.random.default_rng(0)
     shares = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
     counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), shares.shape).copy()
@@ -157,8 +159,9 @@ def _totals(
 
 
 def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
-    """Draws of win, tie and loss proportions of pairs with outcomes (pairs, 3), given those of all pairs (..., 3):
-    (DRAWS, pairs, 3). The prior is symmetric in the two systems of a pair."""
+    """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcomes` (pairs, 3) are the counts
+    of these pairs, and `all_pairs` (..., 3) are the counts of all pairs. The prior is symmetric in the two systems of a
+    pair."""
     from scipy.special import gammaln
 
     ties = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
@@ -174,17 +177,16 @@ def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats
 
 
 def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
-    """Tables of outcomes (..., 3) without a metric."""
+    """Return tables of human outcomes (..., 3) without a metric."""
     none = np.zeros((*outcomes.shape, 3), dtype=np.int64)
     return Counts(none, none[..., 0], outcomes)
 
 
 def _all_of(now: Snapshot, deciding: Floats) -> Floats:
-    """Paid answers of all kinds, given the number used for decisions (DRAWS,): these plus second opinions and control
-    questions according to the policy, and refusals at the current rate.
+    """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
+    Second opinions and control questions are added according to the policy, and refusals at the current rate.
 
-    The number of additional questions for idle annotators is unknown: it is drawn uniformly between none and the
-    maximum.
+    The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
     if not deciding.any():
         return deciding
@@ -206,14 +208,15 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
     if annotators.gold_every and "gold" in now.known:
         room = np.floor((before + each) / annotators.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
         beside = idle[:, np.newaxis] * np.maximum(room, 0)
-    places = each + beside  # a batch without its own control questions
+    places = each + beside  # positions of batches, without the scheduled control questions
     new = np.minimum(places, np.maximum(annotators.batch - before - gold_asked, 0) * (1 - first))
     known_questions = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
     return np.asarray(real + (comes * (known_questions + ~began * annotators.qualification)).sum(axis=1))
 
 
 def _known_share(now: Snapshot, more: int) -> float:
-    """Proportion of control questions in a batch: for a new annotator with gold questions, `more` of them are added."""
+    """Return the proportion of control questions in a batch. If there are gold questions, `more` is the number of
+    additional ones, which new annotators get."""
     annotators = now.plan.annotators
     gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every and "gold" in now.known else 0
     number = gold + more * (gold > 0) + annotators.attention * ("attention" in now.known)
@@ -221,7 +224,8 @@ def _known_share(now: Snapshot, more: int) -> float:
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
-    """Hourly earnings at the median over annotators of their median times, weighted by answers."""
+    """Return the hourly wage at the typical time of an answer, or None with too few timed answers. The typical time is
+    the median of the annotators' median times, weighted by their numbers of answers."""
     timed = sorted((one.seconds, one.answers) for one in annotators if one.seconds is not None and one.answers)
     if sum(answers for _, answers in timed) < TIMED:
         return None

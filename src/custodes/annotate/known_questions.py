@@ -1,4 +1,5 @@
-"""Control questions: gold, qualification and examples from a file, attention checks from the study's texts."""
+"""Control questions: gold questions, qualification questions and examples from a file, and attention checks from the
+study's texts."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ Kind = Literal["gold", "attention", "qualification", "example"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 COLUMNS = ("kind", "item", "system_a", "system_b", "context", "text_a", "text_b", "expected", "why")
 WORDS = {"1": 1, "equal": 0, "2": -1}
-"""Expected answers to a comparison, with their values for the first output."""
+"""Expected answers to a comparison, and their values from the view of the first output."""
 USUAL = "gold"
 MOST_CHECKS = 40
-"""Maximum number of attention checks of a study."""
+"""Maximum number of attention checks in a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A control question:
+    """A control question.
 
-    `expected` for the first output (1, 0, -1), or a rating. `asked`: the comparison of the study that it uses, which is
-    not a real question then.
+    `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
+    comparison of the study, `asked` is this comparison, which is then not a real question.
     """
 
     kind: Kind
@@ -44,17 +45,17 @@ class Known:
     asked: tuple[str, Pair] | None = None
 
     def images(self) -> dict[str, tuple[str, ...]]:
-        """Names of images by part of the question."""
+        """Return the names of the images of each part of the question."""
         second = {} if self.second is None else {"second": self.second.images}
         return {"context": self.context.images, "first": self.first.images, **second}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """Read control questions from a table or file: outputs of an item (item, system_a, system_b) or separate texts
-    (text_a, text_b, context), the expected answer ('1', 'equal', '2', or a rating), kind (default gold), and the
-    reason.
+    """Read control questions from a table or file.
 
-    InputError names the row of an invalid question.
+    A row names outputs of an item (item, system_a, system_b) or has separate texts (text_a, text_b, context). It also
+    has the expected answer ('1', 'equal', '2', or a rating), the kind (default gold), and the reason for the answer.
+    `InputError` names the row of an invalid question.
     """
     table = load_table(gold) if isinstance(gold, str | Path) else None
     frame, where = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
@@ -69,7 +70,8 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
 
 
 def _check_answers(questions: Sequence[Known], where: str) -> None:
-    """Raise InputError for contradictory questions, which nobody can answer as expected."""
+    """Raise `InputError` for questions that contradict each other, because no annotator could answer both as
+    expected."""
     expected: dict[tuple[object, ...], tuple[int, int]] = {}
     for row, question in enumerate(questions, start=1):
         sides: tuple[object, ...] = (question.first, question.second)
@@ -96,7 +98,7 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
     comparison: tuple[str, Pair] | None = None
     if row["item"] and not row["text_a"]:
         if row["text_b"] or row["context"]:
-            raise InputError(f"{where}: the row has an item of the study and also texts; give only one of the two")
+            raise InputError(f"{where}: the row has both an item of the study and texts; give either an item or texts")
         item = next((candidate for candidate in material.items if candidate.label == row["item"]), None)
         if item is None:
             near = suggestion(row["item"], [candidate.label for candidate in material.items])
@@ -110,7 +112,9 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
         context = item
     else:
         if row["system_a"] or row["system_b"]:
-            raise InputError(f"{where}: the row has systems and also texts; give an item with two systems, or texts")
+            raise InputError(
+                f"{where}: the row has both systems and texts; give either an item with two systems, or texts"
+            )
         needed = ("text_a",) if is_rating else ("text_a", "text_b")
         if missing := [name for name in needed if not row[name]]:
             raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
@@ -153,9 +157,11 @@ def _output(item: str, system: str, material: StudyMaterial, where: str) -> Syst
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """Attention checks from the study's own texts: an output next to a text that states the answer to give.
+    """Return attention checks that are created from the study's texts. Each check shows an output next to a text that
+    states which answer to give.
 
-    Items, systems and sides are drawn with the plan's seed. As many checks as one annotator can get, at most 40.
+    Items, systems and sides are drawn with the seed of the plan. The number of checks is the number that one annotator
+    can get, but at most 40.
     """
     annotators = plan.annotators
     number_of_checks = min(annotators.attention * annotators.batches, MOST_CHECKS) if annotators.attention else 0

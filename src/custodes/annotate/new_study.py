@@ -1,4 +1,5 @@
-"""Creation of a study from texts: random orders, and one file with a row for every text and every question."""
+"""Creation of a study from texts: random orders of the questions, and a file with a row for every text and every
+question."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
 MISSING, EMPTY = -1, -2
-"""Codes for a missing and for an empty output."""
+"""Codes for a missing output and for an empty output."""
 LOOKS_CUT = "looks-cut"
-"""The note on interim analyses that need more items than a pair has."""
+"""The rule of the note on interim analyses that need more items than a pair has."""
 
 
 @checked
@@ -59,15 +60,20 @@ def new(
     metric: str | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Create an annotation study: a SQLite file with all texts, and the order of all questions.
+    """Create an annotation study: a SQLite file with all texts and the order of all questions.
 
-    `texts` is data that questions accept (paths, dataframes, a `Study`), with outputs of at least two systems, or of
-    one for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems` selects by patterns; `pairs` names
-    pairs of systems, as 'A:B' (default: all). `gold`: control questions, a table or its path (columns expected, and
-    item, system_a, system_b, or text_a, text_b, context; kind, why); attention checks are created from the texts unless
-    the table has some. `metric` names a metric with scores of the same outputs, for estimators that use one.
-    Comparisons of identical outputs are excluded and counted in a note; all notes are stored in the file (see `check`).
-    Raises InputError for texts that give no question, OptionError for an invalid plan; no file is created then.
+    `texts` is data that questions accept (paths, dataframes or a `Study`). The data need outputs of at least two
+    systems, or of one system for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems` selects systems
+    by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric that has scores
+    of the same outputs, for estimators that use a metric.
+
+    `gold` is a table of control questions or its path. The table has the column `expected`. It also has either `item`,
+    `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional. If the
+    table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs are
+    excluded and counted in a note. All notes are stored in the file (see `check`).
+
+    If the texts give no question, `InputError` is raised. For an invalid plan, `OptionError` is raised. In both cases,
+    no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -117,7 +123,8 @@ def new(
 
 
 def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """The control questions of a table, with attention checks from the texts if it has none."""
+    """Return the control questions of a table. If the table has no attention checks, attention checks from the texts
+    are added."""
     questions = [] if gold is None else read_gold(gold, material, plan)
     number = sum(question.kind == "qualification" for question in questions)
     if plan.annotators.qualification > number:
@@ -130,7 +137,7 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
 
 
 def _check_metric(plan: StudyPlan, metric: str) -> None:
-    """Raise OptionError for a metric that would have no effect."""
+    """Raise `OptionError` for a metric that would have no effect."""
     estimator = plan.stopping.estimator
     if plan.question.mode == "rate":
         raise OptionError(f"metric={metric!r} has no effect, because annotators rate outputs and no pair is decided")
@@ -144,12 +151,13 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
 def _orders(
     material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[Known], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
-    """The items of each pair in random order; InputError if there is nothing to ask."""
+    """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
+    there is no question at all."""
     available, same, empty = askable(material, pairs)
     items = {item.label: place for place, item in enumerate(material.items)}
     taken = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
-        if pair in pairs:  # used as a control question only
+        if pair in pairs:  # the comparison is only used as a control question
             row, column = pairs.index(pair), items[item]
             taken += bool(available[row, column])
             available[row, column] = False
@@ -160,7 +168,7 @@ def _orders(
             f"{len(material.systems)} systems, {same} comparisons of identical outputs, {taken} with "
             "known answers)"
         )
-    # The same draws as in `live`.
+    # The random draws are the same as in `live`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(available, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
@@ -168,13 +176,11 @@ def _orders(
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """(pairs, items):
-
-    whether a comparison is possible; and the numbers of comparisons of identical outputs and of empty outputs.
-    """
+    """Return an array (pairs, items) that tells which comparisons are possible, the number of comparisons of identical
+    outputs, and the number of comparisons of empty outputs."""
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}
-    seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal for outputs that are displayed equally
+    seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal codes for outputs that look equal
     codes: dict[object, int] = {}
     for (item, system), output in material.outputs.items():
         sight = (" ".join(output.text.split()), output.images)
@@ -189,10 +195,8 @@ def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.
 
 
 def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
-    """The random order of a pair, or of items, added later;
-
-    it uses another seed, so that earlier orders are unchanged.
-    """
+    """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
+    depends on `names`, so earlier orders do not change."""
     words = hashlib.sha256("\0".join(names).encode()).digest()
     rng = np.random.default_rng([seed, *np.frombuffer(words, dtype=np.uint32).tolist()])
     order = annotation_order(available[np.newaxis], clusters, rng)
@@ -200,9 +204,9 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
 
 
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
-    """Notes on questions that are not asked, with reasons."""
+    """Return notes on questions that are not asked, with reasons."""
     alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
-    twice = f"{same} comparisons of identical outputs are not shown; they count neither as ties nor as wins"
+    twice = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return noted(
         ("same-output", same, twice),
         ("empty-outputs", empty, f"{empty} comparisons with an empty output are not shown"),
@@ -212,12 +216,13 @@ def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, e
 
 
 def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
-    """Notes on interim analyses given the number of items, and on a plan without a boundary; none for ratings."""
+    """Return notes on interim analyses that need more items than a pair has, and on a plan without a boundary. Ratings
+    have no such notes."""
     if plan.question.mode == "rate":
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
     cut = sum(n > items for n in ending.looks)
-    message = f"a pair has at most {items} items: interim analyses after {', '.join(map(str, looks))} answers"
+    message = f"a pair has at most {items} items, so interim analyses are after {', '.join(map(str, looks))} answers"
     notes = noted((LOOKS_CUT, cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
@@ -227,7 +232,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
         p = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
         message = (
             f"boundary none: {p:.2f} of pairs without a difference are declared different after "
-            f"{len(looks)} interim analyses, not {ending.gamma:g}; pocock keeps the level"
+            f"{len(looks)} interim analyses, not {ending.gamma:g}; boundary pocock keeps the level"
         )
         notes += noted(("no-boundary", True, message))
     return notes
@@ -246,7 +251,8 @@ def add_texts(
     stored: tuple[int, int] = (0, 0),
     at: float,
 ) -> None:
-    """Add systems and items after the `stored` numbers of (systems, items), all outputs, and each image once."""
+    """Add systems, items, outputs and images to the file. `stored` is the number of systems and the number of items
+    that the file already has. Each image is stored once."""
     systems, items = ({name: n for n, name in enumerate(names)} for names in (material.systems, material.labels()))
     base.executemany(
         "INSERT INTO system VALUES (?, ?, ?)", [(n, name, at) for name, n in systems.items() if n >= stored[0]]
@@ -275,13 +281,13 @@ def add_texts(
 
 
 def add_pair(base: sqlite3.Connection, number: int, pair: Pair, systems: Sequence[str]) -> None:
-    """Add a pair of systems, or one to be rated."""
+    """Add a pair of systems to compare, or one system to rate."""
     numbers = [None if name is None else systems.index(name) for name in pair]
     base.execute("INSERT INTO pair VALUES (?, ?, ?)", (number, *numbers))
 
 
 def add_units(base: sqlite3.Connection, pair: int, order: Sequence[int], *, first: int = 0) -> None:
-    """Add the items of a pair in their order, from position `first` on; positions never change."""
+    """Add the items of a pair in their order, starting at position `first`. Positions never change."""
     rows = [(pair, place, item) for place, item in enumerate(order, start=first)]
     base.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
 
@@ -293,11 +299,12 @@ SELECT max(n) FROM (
     UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
 )
 """
-"""The last id in the common numbering of these tables."""
+"""Query of the last id in the numbering that these tables share."""
 
 
 def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:
-    """Add events: items displayed as plain text although the plan says otherwise, and notes for `check`."""
+    """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
+    another format."""
     items = sorted(plain)
     events: list[tuple[str, object]] = [("plain", items)] if items else []
     events += [("note", asdict(note)) for note in notes]

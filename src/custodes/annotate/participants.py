@@ -1,4 +1,4 @@
-"""Annotators in the state of the service: identity, visits, open questions, and counts of their work."""
+"""Annotators in the state of a study: identity, visits, assigned questions, and counts of answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from types import MappingProxyType
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
-"""Empty containers, shared because there is one `Unit` per possible question."""
+"""Empty containers. They are shared, because there is one `Unit` for every possible question."""
 
 
 @dataclass(slots=True, eq=False)
 class Annotator:
-    """An annotator. `seen` items; `had`: units that the annotator got, with their outcome; `refused`: units that could
-    not be judged; `load`: primary answers, refusals and open questions by pair; `lapsed`: answers that an exclusion
-    freed."""
+    """An annotator.
+
+    `seen`: items that the annotator has seen. `had`: units that were assigned to the annotator, whatever happened then.
+    `known`: control questions that were assigned. `refused`: units that the annotator could not judge. `load`: number
+    of primary answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`:
+    answers that stopped counting when the annotator was excluded.
+    """
 
     id: int
     label: str
@@ -41,18 +45,23 @@ class Annotator:
 
     @property
     def is_able(self) -> bool:
-        """Whether the annotator may get questions: consent is given (or not yet requested), and the work has not
-        ended."""
+        """Whether the annotator may get questions. An annotator who is excluded, erased or not qualified gets no
+        questions, nor does an annotator who has declined or left every visit."""
         has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
         return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """Counts of an annotator's answers. `answers` to real questions, of which `decided` are no ties (`equal`) and
-    `first_shown` prefer the output shown first; `gold_right` of `gold_asked` control questions, `training_right` of
-    `trained` qualification questions; `agreed` of `doubled` comparisons with second opinions; `paid` answers of all
-    kinds. `times`: seconds while a question was visible."""
+    """Counts of an annotator's answers.
+
+    `answers`: answers to real questions, of which `equal` are ties, `decided` are not ties, and `first_shown` prefer
+    the output shown first. `refused`: questions that the annotator could not judge. `gold_asked`: answers to control
+    questions, of which `gold_right` are correct. `trained`: answers to qualification questions, of which
+    `training_right` are correct. `doubled`: comparisons with answers of other annotators to the same question, of which
+    `agreed` show the same answer. `paid`: paid answers of all kinds. `times`: seconds for which each answered question
+    was visible.
+    """
 
     answers: int = 0
     refused: int = 0
@@ -71,9 +80,13 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A visit. `finished`: the annotator ended the visit. `number`: the last assigned position of the batch; `known`:
-    kinds of the control questions by position in the batch; `open`: open questions, the last one displayed; `answered`:
-    answers that may be withdrawn."""
+    """A visit of an annotator.
+
+    `agreed`: digest of the consent text that the annotator accepted. `finished`: whether the annotator ended the visit.
+    `batch`: number of the current batch. `number`: position in the batch of the latest question. `known`: kind of each
+    control question, by position in the batch. `open`: open questions, of which the last one is displayed. `answered`:
+    questions whose answers may be withdrawn. `codes`: completion codes, by reason for the end of the visit.
+    """
 
     id: int
     worker: Annotator
@@ -92,14 +105,18 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether actions of the visit are ignored because the annotator has left or was erased."""
+        """Whether actions of the visit are ignored, because the annotator has left or was erased."""
         return self.declined or self.worker.forgotten
 
 
 @dataclass(slots=True, eq=False)
 class IssuedQuestion:
-    """An assigned question. `holds`: the unit is not given to others as primary; `counts`: role of its answer (''
-    before); `value`: the answer in the first aspect, None for a refusal."""
+    """A question that was assigned to an annotator.
+
+    `again`: number of the assignment that this question repeats for a correction. `holds`: whether the question
+    reserves one of the answers that the unit needs. `counts`: role of the answer, or '' before the answer. `value`:
+    answer in the first aspect, or None for a refusal. `is_void`: whether the answer was withdrawn.
+    """
 
     id: int
     session: Session
@@ -120,9 +137,12 @@ class IssuedQuestion:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """An item of a pair at its position. By annotator: `votes` that count, second opinions (`seconds`), and who
-    `refused`. `holders`: its open questions; `asked`: its open second opinions; `leased`: whether the engine has it as
-    leased."""
+    """An item of a pair at a position in the order of the pair.
+
+    `votes`: answers that count, by annotator. `seconds`: second opinions, by annotator. `refused`: annotators who could
+    not judge the unit. `holders`: open primary questions on the unit. `asked`: open second opinions on the unit.
+    `leased`: whether the engine regards the unit as leased.
+    """
 
     id: int
     pair: int

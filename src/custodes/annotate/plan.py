@@ -1,4 +1,5 @@
-"""The plan of a study: sections and keys with defaults, meanings and limits, its checks, and its stopping rule."""
+"""The plan of a study: sections and keys with defaults, descriptions and limits, the validation of a plan, and its
+stopping rule."""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ from custodes.strict_json import prepare_decoder
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
-"""Maximum range of a scale."""
+"""Maximum difference between the highest and the lowest rating of a scale."""
 IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
-"""Pattern of a worker's id, and of other link parameters."""
+"""Pattern of a worker's id and of other link parameters."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The question on two outputs (`compare`) or on one output (`rate`)."""
+    """The question: a comparison of two outputs (`compare`), or a rating of one output (`rate`)."""
 
     text: Annotated[
         str,
-        Meta(description="the question; default: Which response is better? (rate: How good is this response?)"),
+        Meta(description="the question; default: Which response is better? (mode rate: How good is this response?)"),
     ] = ""
     noun: Annotated[
         str,
@@ -61,7 +62,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Texts for annotators, and the display of outputs."""
+    """Texts for annotators, and the way in which outputs are displayed."""
 
     title: Annotated[str, Meta(description="title of the pages")] = ""
     instructions: Annotated[
@@ -77,7 +78,7 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
     contact: Annotated[
-        str, Meta(description="address for questions of annotators; required for studies with people")
+        str, Meta(description="address to which annotators can send questions; required for studies with people")
     ] = ""
     language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[
@@ -93,8 +94,11 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Completion codes fixed in advance on a platform: for visits that finished, that `failed` control questions, and
-    that found no work or ended within a batch. '': each visit has its own code."""
+    """Completion codes that a platform fixes in advance.
+
+    `finished` is for finished visits. `failed` is for visits that failed control questions. `no_work` is for visits
+    that found no work or ended within a batch. If a code is empty, each visit has a separate code.
+    """
 
     finished: str = ""
     failed: str = ""
@@ -102,7 +106,7 @@ class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Recruitment of annotators, and quality control."""
+    """Recruitment and quality control of annotators."""
 
     recruit: Annotated[
         Literal["links", "open"], Meta(description="links: one link per annotator; open: one link for all annotators")
@@ -110,8 +114,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     worker_id: Annotated[
         str,
         Meta(
-            description="parameter of an open link with the worker's id, such as PROLIFIC_PID; if a "
-            "link lacks it, the worker types the id; empty: each visitor is a new annotator"
+            description="parameter of an open link that has the worker's id, such as PROLIFIC_PID; if a "
+            "link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
@@ -129,12 +133,14 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             gt=0,
             le=1,
             description="maximum proportion of a pair's interim analysis that one annotator "
-            "may answer; with personal links an even share is always allowed",
+            "may answer; with personal links, an annotator may always answer an equal share",
         ),
     ] = 0.1
     per_item: Annotated[
         int,
-        Meta(ge=1, description="number of answers per comparison that count; 1 decides the most pairs at equal cost"),
+        Meta(
+            ge=1, description="number of answers to each comparison that count; at equal cost, 1 decides the most pairs"
+        ),
     ] = 1
     overlap: Annotated[
         float,
@@ -147,7 +153,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 0.12
     gold_every: Annotated[
         int,
-        Meta(ge=0, description="number of questions for each comparison with a known answer; 0: no such comparisons"),
+        Meta(ge=0, description="number of questions per control question with a known answer; 0: no such questions"),
     ] = 15
     attention: Annotated[
         int,
@@ -158,7 +164,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = 1
     qualification: Annotated[
-        int, Meta(ge=0, description="number of comparisons with known answers before the first batch; 0: none")
+        int,
+        Meta(ge=0, description="number of questions with known answers before the first batch; 0: no such questions"),
     ] = 0
     passed: Annotated[
         int, Meta(ge=0, description="number of qualification questions that must be answered correctly")
@@ -180,13 +187,13 @@ class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Stopping rule of the study, with the fields of `Stopping`."""
+    """Stopping rule of the study. The fields have the same meaning as in `Stopping`."""
 
     looks: Annotated[
         tuple[int, ...],
         Meta(
             description="interim analyses: numbers of answers after which a pair may be closed; numbers that "
-            "exceed the number of items are ignored"
+            "exceed the number of items are reduced to the number of items"
         ),
     ] = (10, 20, 40)
     boundary: Annotated[
@@ -198,10 +205,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = "pocock"
     stop: Annotated[
         Literal["decided", "futility"],
-        Meta(description="rule for closing a pair: decided, or also futility"),
+        Meta(description="when a pair is closed: decided, or futility (also if a decision is improbable)"),
     ] = "futility"
-    futility: Annotated[float, Meta(description="probability of a decision below which a pair is closed")] = 0.2
-    gamma: Annotated[float, Meta(description="probability of a decision on a pair without a difference")] = 0.05
+    futility: Annotated[
+        float, Meta(description="with futility, a pair is closed if the probability of a decision is below this value")
+    ] = 0.2
+    gamma: Annotated[float, Meta(description="maximum probability of a decision on a pair without a difference")] = 0.05
     family: Annotated[bool, Meta(description="whether gamma applies to all pairs jointly (true) or to each pair")] = (
         False
     )
@@ -215,7 +224,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human; with a metric also mixture, ppi and others"),
+        Meta(description="estimator: human, or with a metric also mixture, ppi and others"),
     ] = None
 
 
@@ -235,7 +244,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 PLAN = msgspec.json.Decoder(StudyPlan)
-"""Decoder of a plan stored in a study file."""
+"""Decoder of a plan that is stored in a study file."""
 SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
@@ -245,11 +254,11 @@ def _meanings(struct: type) -> dict[str, str]:
 
 
 KEYS = {"": _meanings(StudyPlan), **{name: _meanings(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
-"""Keys and descriptions by section ('' is the plan itself), in the order of the file."""
+"""Keys and descriptions of each section in the order of the file. The section '' has the keys of the plan itself."""
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Section, key, default and meaning of every key.
+    """Iterate over the section, key, default and description of every key.
 
     >>> next(rows())
     ('', 'name', 'study', 'name of the study and of its files')
@@ -274,7 +283,8 @@ def _words(value: object) -> str:
 
 
 def plan_from(values: Any) -> StudyPlan:
-    """A plan from values by section and key; `OptionError` for a wrong type or a value out of range."""
+    """Return the plan with these values by section and key. Raise `OptionError` for a wrong type or a value out of
+    range."""
     try:
         return msgspec.convert(values, StudyPlan)
     except msgspec.ValidationError as problem:
@@ -282,7 +292,8 @@ def plan_from(values: Any) -> StudyPlan:
 
 
 def _in_words(problem: str, values: Any) -> str:
-    """A message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, with the key as in the file."""
+    """Return a message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, in words and with the key as
+    in the file."""
     what, _, place = problem.partition(" - at ")
     section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
     named = f"[{section}] {key}" if key else section
@@ -306,7 +317,7 @@ def _in_words(problem: str, values: Any) -> str:
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
-    """The plan after validation; OptionError for the first value that is invalid or has no effect."""
+    """Return the plan after validation. Raise `OptionError` for the first value that is invalid or has no effect."""
     try:
         values = msgspec.to_builtins(plan)
         msgspec.json.encode(values)
@@ -314,7 +325,7 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         raise OptionError(f"plan: {shown(problem.object)} has characters that cannot be written to a file") from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
-    plan = plan_from(values)  # a struct created in Python may have other types
+    plan = plan_from(values)  # a struct that was created in Python may contain values of other types
     if not plan.name.strip():
         raise OptionError("name='': the study has no name; give a name")
     seed_or_generator("seed", plan.seed)
@@ -370,14 +381,14 @@ def _check_question(plan: StudyPlan) -> None:
 
 
 def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
-    """Raise for keys that differ from the default and have no effect."""
+    """Raise `OptionError` for a key that differs from its default and has no effect."""
     for key in keys:
         if getattr(struct, key) != getattr(type(struct)(), key):
             raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} has no effect: {why}")
 
 
 def _check_arrival(annotators: AnnotatorPlan) -> None:
-    """Check how workers are identified, and where they return to."""
+    """Check how annotators are identified, and the address to which they return."""
     if annotators.worker_id:
         if annotators.recruit != "open":
             _check_unused(
@@ -414,7 +425,7 @@ def _check_annotators(plan: StudyPlan) -> None:
     if annotators.passed > annotators.qualification:
         raise OptionError(
             f"[annotators] passed={annotators.passed} exceeds the {annotators.qualification} questions of the "
-            "qualification; give fewer"
+            "qualification; give a smaller number"
         )
     if annotators.qualification and not annotators.passed:
         raise OptionError(
@@ -429,7 +440,8 @@ def _check_annotators(plan: StudyPlan) -> None:
 
 
 def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
-    """The stopping rule as the protocol's `Stopping`; gamma is divided by `pairs` if the plan says so.
+    """Return the stopping rule of the plan as `Stopping`. If gamma applies to all pairs jointly, it is divided by
+    `pairs`.
 
     >>> stopping_of(StudyPlan(), pairs=3)
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
@@ -449,8 +461,8 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
 
 
 def budget_of(plan: StudyPlan) -> int | None:
-    """Number of comparisons (with ratings: outputs) within the budget, each with all its answers; None without a
-    budget.
+    """Return the number of comparisons within the budget, or None without a budget. Each comparison gets all its
+    answers. For ratings, this is the number of outputs.
 
     >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
     100
@@ -460,7 +472,8 @@ def budget_of(plan: StudyPlan) -> int | None:
 
 
 def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
-    """The rule for pairs with at most `items` items, with interim analyses limited to that number."""
+    """Return the rule for a study with `pairs` pairs of at most `items` items. Interim analyses are limited to this
+    number of items."""
     estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
     estimator: Estimator = estimators[0]
     return stopping.rule(estimator, most=items, seed=plan.seed)

@@ -15,15 +15,15 @@ from custodes.data.loading import small_file, utf8_text
 from custodes.errors import InputError, OptionError, shown, suggestion
 
 FROM_FILE = "@"
-"""Prefix of a text that is in a separate file next to the plan."""
+"""Prefix of a text that names a separate file next to the plan."""
 PROSE = ("instructions", "consent", "thanks")
-"""Keys whose text may be the name of a template, or a file."""
+"""Keys whose value is a text, the name of a template, or the name of a file."""
 
 
 def read_plan(path: str | Path) -> StudyPlan:
-    """Read and validate a plan from a TOML file; InputError names the invalid key, what is allowed, and what to do.
+    """Read and validate a plan from a TOML file. `InputError` names the invalid key, what is allowed, and what to do.
 
-    A text such as `instructions = "@instructions.md"` is read from that file next to the plan.
+    A value such as `instructions = "@instructions.md"` names a file next to the plan, from which the text is read.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "study.toml"
@@ -44,7 +44,7 @@ def read_plan(path: str | Path) -> StudyPlan:
 
 
 def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
-    """The plan from sections and keys; texts that start with @ are files in the folder."""
+    """Return the plan with these sections and keys. A text that starts with @ names a file in the folder."""
     whole: dict[str, Any] = {}
     for name, value in values.items():
         if name in SECTIONS:
@@ -75,7 +75,7 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
 
 
 def _word(section: str, key: str, value: Any, *, where: str) -> Any:
-    """The unchanged value. Keywords are checked here, so that the error lists the allowed keywords."""
+    """Return the value unchanged. Keywords are checked here, so that the error lists the allowed keywords."""
     words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
         raise InputError(
@@ -86,13 +86,14 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
 
 
 def _elsewhere(key: str, allowed: Any) -> str:
-    """Advice on an unknown key: a similar key, or the section that has this key."""
+    """Return advice on an unknown key: a similar key, or the section that has the key."""
     homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
     return f" here; it belongs to {homes[0]}" if homes else suggestion(key, allowed)
 
 
 def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
-    """A text given directly, by the name of a template, or in a file."""
+    """Return a text. If the value starts with @, the text is read from a file; otherwise the value itself is
+    returned."""
     if not text.startswith(FROM_FILE):
         return text
     place = folder / text.removeprefix(FROM_FILE)
@@ -106,8 +107,8 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
 
 
 def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
-    """The plan with changed values by section ('' is the plan itself) and key, validated again; options of the command
-    line take precedence over the file.
+    """Return the plan with changed values by section ('' is the plan itself) and key. The new plan is validated.
+    Options of the command line change a plan in this way, so they take precedence over the file.
 
     >>> changed(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10
@@ -119,7 +120,8 @@ def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyP
 
 
 def to_toml(plan: StudyPlan) -> str:
-    """The plan in the format that `read_plan` reads: every key with its description; unset keys are comments.
+    """Return the plan in the format that `read_plan` reads. Every key has its description as a comment. Keys without a
+    value are comments, too.
 
     >>> to_toml(StudyPlan()).splitlines()[:2]
     ['# name of the study and of its files', 'name = "study"']
@@ -139,7 +141,7 @@ def _lines(plan: StudyPlan) -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
-    """A value in TOML; texts with several lines in triple quotes."""
+    """Return a value in TOML. A text with several lines has triple quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -1,8 +1,8 @@
-"""Quality status of an annotator: ok, watch or blocked, with reasons that do not depend on the answers to real
-questions.
+"""Quality status of an annotator: ok, watch or blocked, with reasons. The status does not depend on which systems the
+annotator prefers.
 
-Only control questions (gold, attention) block an annotator, by a sequential test of the accuracies .85 against .45. All
-further criteria only set flags for the owner.
+Only control questions (gold, attention) block an annotator. Blocking is decided by a sequential test of the accuracy
+.85 against the accuracy .45. All other criteria only set flags for the owner.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Name = Literal["ok", "watch", "blocked"]
 
 
 class Standing(NamedTuple):
-    """`name`, and the reasons: `known` (control questions), `fast`, `one side`, `all equal`, `refuses`."""
+    """The status of an annotator, and the reasons for it: `known` (control questions), `fast`, `one side`, `all equal`,
+    `refuses`."""
 
     name: Name
     flags: tuple[str, ...]
@@ -35,14 +36,15 @@ def standing(
     equal_share: float,
     annotators: int,
 ) -> Standing:
-    """Status of an annotator, from counts alone.
+    """Return the status of an annotator, which is computed only from counts and times.
 
-    `right` of `n_known` control questions (gold and attention). `seconds`: the annotator's median while a comparison
-    was visible, over `timed` comparisons timed by the browser, None without any; `typical`: the usual time in the
-    study, of the same kind. `first`: how often the output shown first was preferred in `decided` answers; `equal` of
-    all `answers` were ties. `equal_share`: the proportion of ties in the study, without the annotator's own answers.
-    `refused`: questions of all kinds without an answer. `annotators`: number of annotators, by which probabilities are
-    divided, so that a careful annotator is flagged for position or ties in one of a thousand studies.
+    The annotator answered `right` of `n_known` control questions (gold and attention) correctly. `seconds` is the
+    median time for which a comparison was visible to the annotator, over `timed` comparisons that the browser timed. If
+    the browser timed none, `seconds` is None. `typical` is the usual median time in the study, measured in the same
+    way. In `first` of `decided` answers, the annotator preferred the output shown first. Of all `answers`, `equal` were
+    ties. `equal_share` is the proportion of ties in the study, without this annotator's answers. The annotator could
+    not judge `refused` questions of all kinds. `annotators` is the number of annotators. Probabilities are adjusted for
+    this number, so that a careful annotator is flagged for position or ties in only one of a thousand studies.
 
     >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
     ...          refused=0, equal_share=0.2, annotators=12)
@@ -66,8 +68,8 @@ def standing(
 
 
 def _is_one_sided(first: int, decided: int, annotators: int) -> bool:
-    """Whether more than 95 % of choices are of one side, significantly after adjustment for all annotators of the study
-    (two-sided)."""
+    """Whether more than 95 % of the choices prefer the same side. The excess must be significant in a two-sided test,
+    adjusted for the number of annotators of the study."""
     most = max(first, decided - first)
     if most <= SIDE * decided:
         return False
@@ -76,11 +78,11 @@ def _is_one_sided(first: int, decided: int, annotators: int) -> bool:
 
 
 FAST = 0.25
-"""An annotator whose median time is below this fraction of the study's median is flagged as fast."""
+"""An annotator is flagged as fast if the median time is below this fraction of the typical time in the study."""
 FEWEST = 16
-"""Minimum number of timed answers for the flag: among 20 equal annotators with log-normal times (SD of the log 1.2),
-one is flagged in less than one of 50 studies, at any time."""
+"""Minimum number of timed answers for the flag `fast`. With 20 equal annotators and log-normal times (SD of the log
+1.2), an annotator is flagged at any time in fewer than one of 50 studies."""
 SEEN = 8
-"""Minimum number of questions for a flag on refusals."""
+"""Minimum number of questions for the flag `refuses`."""
 SIDE = 0.95
 RARE = 0.001

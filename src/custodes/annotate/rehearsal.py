@@ -1,4 +1,5 @@
-"""Rehearsal of a study with simulated annotators: answers, hours, cost, and correct and wrong decisions."""
+"""Rehearsal of a study with simulated annotators: number of answers, hours, cost, and proportions of correct and wrong
+decisions."""
 
 from __future__ import annotations
 
@@ -30,23 +31,23 @@ from custodes.progress import Progress, silent
 from custodes.stats.judging.calibration import share_by_bin
 
 START = 1_700_000_000.0
-"""Simulated start time of every rehearsal."""
+"""Simulated start time of every rehearsal, in seconds since the epoch."""
 EMPTY = """
 DELETE FROM judgment; DELETE FROM look; DELETE FROM exclusion; DELETE FROM event; DELETE FROM assignment;
 DELETE FROM session; DELETE FROM worker;
 """
-"""Deletes all activity, in an order that respects references between tables."""
+"""Statements that delete all activity, in an order that respects references between tables."""
 
 
 @result
 class Rehearsal(Result):
-    """Results of rehearsals of a study; see `rehearse`."""
+    """Results of rehearsals of a study. See `rehearse`."""
 
     BY: ClassVar[str] = ""
 
     outcomes: pl.DataFrame = table(
-        "One row per plan and margin. Intervals of answers, hours and cost contain 80 % of the "
-        "rehearsals; those of proportions have 95 % confidence and account for dependence "
+        "One row per plan and margin. Intervals of answers, hours, work and cost contain 80 % of the "
+        "rehearsals. Intervals of proportions have 95 % confidence and account for dependence "
         "between pairs of one rehearsal.",
         label("plan", "name of the plan"),
         difference("margin", "margin by which careful annotators prefer each system to the next one"),
@@ -56,15 +57,15 @@ class Rehearsal(Result):
         score("work", "hours of work of all annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
-        score("idle", "number of annotators who had no more questions while pairs were undecided", "Without work"),
+        score("idle", "number of annotators who got no more questions while pairs were undecided", "Without work"),
         share(
             "right",
-            "proportion of pairs decided for the better system; with margin 0, proportion of undecided pairs",
+            "proportion of pairs decided for the better system; if the margin is 0, proportion of undecided pairs",
             interval=True,
         ),
         share(
             "wrong",
-            "proportion of pairs decided for the worse system; with margin 0, proportion of decided pairs",
+            "proportion of pairs decided for the worse system; if the margin is 0, proportion of decided pairs",
             interval=True,
         ),
         share("missed", "proportion of pairs that have a margin and remain undecided", interval=True),
@@ -80,11 +81,11 @@ class Outcome(NamedTuple):
     annotators: int
     idle: int
     signs: Sequence[int]
-    """For every pair: 1 decided for the better system (with equal systems: the first), -1 for the other, 0
-    undecided."""
+    """For every pair: 1 if it was decided for the better system, -1 if it was decided for the worse system, 0 if it is
+    undecided. If both systems are equal, the first one counts as better."""
     is_ended: bool
     n_open: int
-    """Undecided pairs that no current annotator may answer."""
+    """Number of undecided pairs that no current annotator may answer."""
 
 
 @checked
@@ -105,12 +106,15 @@ def rehearse(
 ) -> Rehearsal:
     """Run a copy of a study with simulated annotators several times, and count answers, hours, cost and decisions.
 
-    `annotators` annotators are present from the beginning, and replaced when they leave. `margins`: margin (wins minus
-    losses) by which careful annotators prefer each system to the next. `careless` annotators answer at random and
-    `sided` ones choose the first output, both four times as fast; `leaving`: probability of leaving after an answer;
-    `seconds`: median time of an answer; `reliability`: correlation of a careful annotator's impression with true
-    quality. `plans`: other plans to compare, by name, with the same items and orders. The study itself is not changed,
-    and its answers are not used. Raises `InputError` for other files, `OptionError` for impossible arguments.
+    At the beginning, `annotators` annotators are present; when one leaves, another one arrives. `margins` are the
+    margins (wins minus losses) by which careful annotators prefer each system to the next one. A proportion `careless`
+    of annotators answers at random, and a proportion `sided` always chooses the first output. These annotators are four
+    times as fast as careful ones. `leaving` is the probability of leaving after an answer. `seconds` is the median time
+    of an answer. `reliability` is the correlation between a careful annotator's impression and the true quality.
+
+    `plans` are further plans to compare, by name; items and orders stay the same. The study does not change, and its
+    answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments that are
+    not allowed.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -122,9 +126,7 @@ def rehearse(
     at_least("repetitions", repetitions, 1)
     for margin in margins:
         if not 0 <= margin < 0.95:
-            raise OptionError(
-                f"margins: {margin} is not allowed; give a margin of the better system from 0 to below 0.95"
-            )
+            raise OptionError(f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
     drawn_from, seed = recorded(rng)
     draw = np.random.default_rng(drawn_from)
     with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:
@@ -164,7 +166,7 @@ def _habits(**shares: float) -> Habits:
         if not 0 <= shares[name] < 1:
             raise OptionError(f"{name}={shown(shares[name])} is not allowed; give a proportion from 0 to below 1")
     if shares["careless"] + shares["sided"] > 1:
-        raise OptionError("the sum of careless and sided exceeds 1; give smaller proportions")
+        raise OptionError("the sum of careless and sided is above 1; give smaller proportions")
     if not 0 < shares["reliability"] <= 1:
         raise OptionError(
             f"reliability={shown(shares['reliability'])} is not allowed; give a correlation above 0 and at most 1"
@@ -186,14 +188,18 @@ def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outco
         Note(
             rule="assumed",
             message=(
-                f"assumed: {annotators} annotators at a time, replaced when they leave or have done all "
+                f"assumed: {annotators} annotators at a time, replaced when they leave or have completed all "
                 f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} choose the first "
                 f"output, {habits.leaving:.0%} leave after an answer, {habits.seconds:g} s per answer, "
                 f"reliability {habits.reliability:g}. Real annotators may differ"
             ),
         ),
         *noted(
-            ("unfinished", ended, f"{ended} rehearsals were stopped after {LONGEST / 86400:g} days without a decision"),
+            (
+                "unfinished",
+                ended,
+                f"{ended} rehearsals did not end within {LONGEST / 86400:g} simulated days and were stopped",
+            ),
             (
                 STANDSTILL,
                 still,
@@ -210,12 +216,12 @@ def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outco
 
 
 def _fast() -> str | None:
-    """A folder in memory, if available: rehearsals need not be stored."""
+    """Return a folder in memory, if there is one. Rehearsals need not be stored on disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
 
 
 def emptied(path: Path, into: Path) -> StudyPlan:
-    """A copy of a study without answers, and its plan."""
+    """Write a copy of a study without answers, and return the plan of the study."""
     real = study_file.check(path)
     with (
         study_file.told(real),
@@ -229,7 +235,7 @@ def emptied(path: Path, into: Path) -> StudyPlan:
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:
-    """Replace the plan of a copy."""
+    """Replace the plan of a copied study."""
     with closing(sqlite3.connect(path)) as copy:
         copy.execute("DELETE FROM plan")
         copy.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))

@@ -1,7 +1,5 @@
-"""Convert all texts of a study to safe HTML, in processes with a time limit;
-
-all outputs of an item have the same format.
-"""
+"""Convert all texts of a study to safe HTML, in processes with a time limit. All outputs of an item have the same
+format."""
 
 from __future__ import annotations
 
@@ -29,13 +27,14 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.progress import Progress
 
 SECONDS = 2.0
-"""CPU seconds per text. CPU time is used so that the load of the machine does not change the result."""
+"""Maximum CPU seconds per text. The limit is on CPU time, so that the load of the machine does not change the
+result."""
 PATIENCE = 1.0 if sys.platform == "win32" else 15.0
-"""Limit of wall time, relative to the CPU time."""
+"""Limit of the elapsed time, as a multiple of the limit of CPU time."""
 START = 60.0
-"""Seconds for the start of a process on a loaded machine."""
+"""Maximum seconds until a process has started, also on a loaded machine."""
 MOST = 8
-"""Number of parallel processes."""
+"""Maximum number of parallel processes."""
 
 WHY = {
     "long": f"are longer than {LONGEST:,} characters",
@@ -43,12 +42,17 @@ WHY = {
     "unlike": "would lose words",
     "failed": "could not be read",
 }
-"""Reasons why a text is not displayed as Markdown."""
+"""Reasons why texts are not displayed as Markdown, as they appear in notes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """HTML of every item's context and source, of every output by item and system, and of control questions."""
+    """The HTML of all texts.
+
+    `items` has the text above the outputs of each item. `outputs` has each output by item and system. `known` has the
+    context and both outputs of each control question. `refused` has the items whose outputs are displayed as plain
+    text.
+    """
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
@@ -58,11 +62,11 @@ class Rendered:
 
 
 def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] = (), progress: Progress) -> Rendered:
-    """Render all texts as displayed. If one output of an item must be plain text, all its outputs are, since annotators
-    also judge the format.
+    """Convert all texts to the HTML that is displayed. If one output of an item must be plain text, all outputs of the
+    item are plain text, because annotators also judge the format.
 
-    `questions` are control questions, of which context and both outputs are rendered; `refused` are the items whose
-    outputs are plain text.
+    `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
+    the items whose outputs are plain text.
     """
     contexts = {item.label: _turns(item) for item in material.items}
     sides_of = [
@@ -87,20 +91,20 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
 
 
 def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
-    """HTML of texts that are displayed together; all are plain text if one of them must be."""
+    """Return the HTML of texts that are displayed together. If one of them must be plain text, all are plain text."""
     is_plain = is_plain or any(results[text].why for text in texts)
     return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
-    """The texts above an item's outputs, with their roles in a dialogue."""
+    """Return the texts above the outputs of an item, each with the role of the speaker in a dialogue, or None."""
     dialogue = turns_of(item.context) if item.context else []
     turns: list[tuple[str | None, str]] = [(None, item.context)] if dialogue is None else [*dialogue]
     return [*turns, (None, item.source)] if item.source.strip() else turns
 
 
 def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, TextResult]) -> str:
-    """HTML of the text above the outputs."""
+    """Return the HTML of the text above the outputs."""
     pages = _joint([text for _, text in turns], results)
     return "".join(
         page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
@@ -110,7 +114,8 @@ def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, Text
 def _question(
     turns: Sequence[tuple[str | None, str]], sides: Sequence[str], results: Mapping[str, TextResult]
 ) -> tuple[str, str, str]:
-    """HTML of the context and both outputs of a control question; '' for the second one of a rating."""
+    """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
+    ''."""
     first, *second = _joint(sides, results)
     return _context(turns, results), first, "".join(second)
 
@@ -121,7 +126,7 @@ def _notes(
     results: Mapping[str, TextResult],
     refused: frozenset[str],
 ) -> list[Note]:
-    """Notes on texts displayed as plain text, with reasons."""
+    """Return notes on texts that are displayed as plain text, with reasons."""
     reasons = Counter(results[output.text].why for output in material.outputs.values())
     counts = ", ".join(f"{n} {WHY[why]}" for why, n in reasons.items() if why)
     above = sum(any(results[text].why for _, text in turns) for turns in contexts.values())
@@ -137,7 +142,7 @@ def _notes(
 
 
 def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
-    """HTML of each text, or the reason why there is none."""
+    """Return the HTML of each text, or the reason why there is none."""
     distinct = list(dict.fromkeys(texts))
     if how == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in distinct}
@@ -169,13 +174,13 @@ def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[s
 
 
 class _Process:
-    """A process that converts one text at a time; restarted after a timeout."""
+    """A process that converts one text at a time. It is started again after a timeout."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, request: TextRequest) -> TextResult:
-        """HTML of a text, or the reason why there is none."""
+        """Return the HTML of a text, or the reason why there is none."""
         if self._process is None:
             run = f"from {__package__}.safe_html import main; main()"
             command = [sys.executable, "-P", "-c", run]
@@ -210,5 +215,5 @@ class _Process:
         if process is None:
             return
         process.kill()
-        with suppress(OSError):  # pending output
+        with suppress(OSError):  # the process may have output that nobody reads
             process.communicate()

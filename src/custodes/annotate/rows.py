@@ -1,4 +1,5 @@
-"""Rows of the event log: one class per table, their SQL, and all rows in chronological order."""
+"""Rows of the event log: a class and SQL statements for each table, and an iterator over all rows in chronological
+order."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from custodes.evaluate.protocol.concurrent_annotation import Ruling
 
 
 class WorkerRow(NamedTuple):
-    """An annotator arrived, or was invited."""
+    """An annotator was invited or arrived."""
 
     worker: int
     label: str
@@ -25,7 +26,7 @@ class WorkerRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """A visit began; `params`: JSON."""
+    """A visit began. `params` has the parameters of its link as JSON."""
 
     session: int
     worker: int
@@ -53,7 +54,8 @@ class AssignmentRow(NamedTuple):
 
 
 class JudgmentRow(NamedTuple):
-    """A question was answered, in one aspect; `answer` None: it could not be judged, for a `reason`."""
+    """A question was answered in one aspect. If `answer` is None, the question could not be judged, and `reason` says
+    why."""
 
     judgment: int
     assignment: int
@@ -68,7 +70,7 @@ class JudgmentRow(NamedTuple):
 
 
 class ExclusionRow(NamedTuple):
-    """An annotator was excluded, or readmitted."""
+    """An annotator was excluded or readmitted."""
 
     exclusion: int
     worker: int
@@ -79,7 +81,7 @@ class ExclusionRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Any other event."""
+    """An event of any other kind."""
 
     event: int
     at: float
@@ -112,7 +114,8 @@ READING: dict[type, str] = {
 
 
 def happened(base: sqlite3.Connection) -> Iterator[Row]:
-    """All rows in chronological order (by their common numbering), one at a time, since they are many."""
+    """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
+    at a time, because there may be many."""
     tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
     return merge(*tables, key=itemgetter(0))
 
@@ -123,7 +126,7 @@ LookRow = tuple[
 
 
 def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
-    """An interim analysis as a row. `pair`: its number in the file."""
+    """Return the row of an interim analysis. `pair` is the number of the pair in the file."""
     numbers = [
         None if math.isnan(number) else number for number in (ruling.theta, ruling.margin, ruling.low, ruling.high)
     ]

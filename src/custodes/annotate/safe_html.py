@@ -1,11 +1,11 @@
-"""Conversion of texts to safe HTML with an allow-list, and the process that converts Markdown.
+"""Conversion of texts to safe HTML with lists of allowed tags, and the process that converts Markdown.
 
-No word of a text is lost: if the visible words differ from the original ones, the text is rejected (`UnlikeError`), and
-the caller displays it as plain text. Links and images are displayed as their text and address, references and entities
-as they are written.
+No word of a text is lost. If the visible words differ from the words of the text, the conversion fails (`UnlikeError`),
+and the caller displays the text as plain text. Links and images are displayed as their text and address. Link
+definitions and character entities are displayed as they are written.
 
-A dollar sign opens a formula if no white space follows, and the next one closes it if no white space precedes and no
-digit follows (as in Pandoc), so that `$5 and $6` stays text.
+A dollar sign opens a formula if no white space follows. The next dollar sign closes the formula if no white space
+precedes it and no digit follows it (as in Pandoc). So `$5 and $6` stays text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CLASSES = {
     "th": set(ALIGNED.values()),
     "td": set(ALIGNED.values()),
 }
-"""Classes of our own HTML, defined in the style sheet; those of spans are the short ones of Pygments."""
+"""Allowed classes by tag. The style sheet defines these classes; classes of spans are the short class names of
+Pygments."""
 TAGS = {
     *("p", "br", "div", "span", "strong", "em", "code", "pre", "blockquote", "ul", "ol", "li", "hr"),
     *("table", "thead", "tbody", "tr", "th", "td"),
@@ -60,15 +61,15 @@ ATTRIBUTES = {"li": {"value"}, **dict.fromkeys(MATH, OF_MATH), "math": {"display
 TAG = re.compile(r"<[^>]*>")
 FORMULA = re.compile(r'<math [^>]*?alttext="([^"]*)".*?</math>', re.DOTALL)
 NUMBER = re.compile(r'<li value="([^"]*)">')
-"""Parts of cleaned HTML, whose attributes do not contain angle brackets."""
+"""Patterns for parts of cleaned HTML. Attributes of cleaned HTML contain no angle brackets."""
 
 
 class UnlikeError(ValueError):
-    """The visible words differ from those of the text."""
+    """The visible words differ from the words of the text."""
 
 
 def to_html(text: str, how: Render) -> str:
-    """Safe HTML of a text; `UnlikeError` if Markdown would display other words than written.
+    """Return safe HTML of a text. Raise `UnlikeError` if Markdown would not display all words as they are written.
 
     >>> to_html("**a** <b>", "markdown")
     '<p><strong>a</strong> &lt;b&gt;</p>'
@@ -82,7 +83,7 @@ def to_html(text: str, how: Render) -> str:
 
 
 def plain(text: str) -> str:
-    """Paragraphs as HTML, with line breaks and spaces preserved.
+    """Return the paragraphs of a text as HTML. Line breaks and spaces are preserved.
 
     >>> plain("a < b\\nc\\n\\nd")
     '<p>a &lt; b<br>c</p><p>d</p>'
@@ -93,7 +94,7 @@ def plain(text: str) -> str:
 
 
 def turn(role: str, content: str) -> str:
-    """HTML of a turn of a dialogue, from its role and content.
+    """Return the HTML of a turn of a dialogue, from the role of the speaker and the HTML of the content.
 
     >>> turn("user", "<p>Hi</p>")
     '<div class="turn"><p class="role">user</p><p>Hi</p></div>'
@@ -104,14 +105,14 @@ def turn(role: str, content: str) -> str:
 
 @cache
 def allowed_classes() -> dict[str, set[str]]:
-    """Classes by tag."""
+    """Return the allowed classes by tag."""
     from pygments.token import STANDARD_TYPES
 
     return {**CLASSES, "span": set(STANDARD_TYPES.values())}
 
 
 def _cleaned(page: str) -> str:
-    """HTML without tags, attributes and classes that are not in the allow-lists."""
+    """Return the HTML without tags, attributes and classes that are not allowed."""
     import nh3
 
     return nh3.clean(
@@ -125,7 +126,7 @@ def _cleaned(page: str) -> str:
 
 
 def words(text: str) -> str:
-    """The characters that must be preserved: all except white space and possible markup.
+    """Return the characters that must be preserved: all characters except white space and possible markup.
 
     >>> words("# a  *b* (c)")
     'abc'
@@ -134,7 +135,7 @@ def words(text: str) -> str:
 
 
 def visible(page: str) -> str:
-    """The visible text of our own HTML; for a formula, its source.
+    """Return the visible text of cleaned HTML. For a formula, this is its source.
 
     >>> visible('<ol><li value="3">a</li></ol>')
     '3a'
@@ -143,18 +144,19 @@ def visible(page: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """The text without characters that HTML cannot contain."""
+    """Return the text without characters that HTML cannot contain."""
     return text.replace("\0", "\ufffd")
 
 
 @cache
 def _markdown(with_math: bool) -> MarkdownIt:
-    """CommonMark with tables; syntax that could hide words (references, entities, images, HTML) is kept as text."""
+    """Return a parser of CommonMark with tables. Syntax that could hide words (link definitions, entities, images,
+    HTML) stays text."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
     class Parser(MarkdownIt):
-        """Leave addresses unchanged, because they are displayed as text and are never followed."""
+        """Parser that leaves addresses unchanged, because they are displayed as text and never followed."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802
             return True
@@ -174,7 +176,7 @@ def _markdown(with_math: bool) -> MarkdownIt:
         parser.inline.ruler.before("escape", "formula", make_inline_func(inline))
         if begin in DISPLAY:
             alone = re.compile(rf"{formula}[ \t]*$", re.MULTILINE)
-            # In a quotation, lines of a formula start with markers, so its paragraphs are inline text.
+            # In a quotation, each line of a formula starts with a marker, so the formula is not a block there.
             block: Any = {**inline, "rex": alone, "post": lambda source, end: True}
             parser.block.ruler.before(
                 "fence", "formula", make_block_func(block), {"alt": ["paragraph", "blockquote", "list"]}
@@ -183,17 +185,17 @@ def _markdown(with_math: bool) -> MarkdownIt:
 
 
 def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    # Heading levels belong to the page; headings of an output are only styled as such.
+    # Heading levels belong to the page. Headings of an output only look like headings.
     return f'<p class="heading-{tokens[at].tag[1:]}">'
 
 
 def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """List numbers as written, even if not consecutive."""
+    """Return the start of a list item with its number as written, even if the numbers are not consecutive."""
     return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
 
 
 def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """The address after the text of a link; nothing if the text is the address."""
+    """Return the address that is displayed after the text of a link, or '' if the text is the address."""
     depth, start = 1, at - 1
     while start >= 0 and depth:
         depth += {"link_close": 1, "link_open": -1}.get(tokens[start].type, 0)
@@ -241,15 +243,16 @@ FORMULAS = {
     r"\(": r"\\\(([\s\S]{1,2000}?)\\\)",
     r"\[": r"\\\[([\s\S]{1,2000}?)\\\]",
 }
-"""Delimiters of formulas, and the expression of a whole formula of at most 2,000 characters."""
+"""Opening delimiters of formulas, and the pattern of a whole formula. A formula has at most 2,000 characters."""
 DISPLAY = ("$$", r"\[")
-"""Formulas that may be displayed as blocks."""
+"""Opening delimiters of formulas that may be displayed as blocks."""
 ALIGNED_LINES = re.compile(r"\\(begin|end)\{(?:align|aligned|split|eqnarray)\*?\}")
-"""Environments with aligned lines, which are displayed as the columns of an array."""
+"""Pattern of environments with aligned lines. They are displayed as the columns of an array."""
 
 
 def mathml(formula: str, *, display: bool) -> str:
-    """MathML of a formula with the source as alternative text; code if it is not a valid formula.
+    """Return the MathML of a formula, with the source as alternative text. If the formula is not valid, return its
+    source as code.
 
     >>> mathml("x^2", display=False)[:40]
     '<math display="inline" alttext="x^2"><mr'
@@ -269,7 +272,7 @@ def mathml(formula: str, *, display: bool) -> str:
 
 
 def highlighted(code: str, language: str) -> str:
-    """Code as HTML, with highlighting if Pygments supports the language.
+    """Return code as HTML. The code is highlighted if Pygments supports the language.
 
     >>> highlighted("x = 1\\n", "python")
     '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>\\n'
@@ -287,7 +290,7 @@ def highlighted(code: str, language: str) -> str:
 
 
 class TextRequest(msgspec.Struct):
-    """A text, its format, and its limit of CPU seconds; 0: no limit."""
+    """A request to convert a text to a format. `seconds` is the limit of CPU seconds; 0 means no limit."""
 
     text: str
     how: Render
@@ -295,7 +298,7 @@ class TextRequest(msgspec.Struct):
 
 
 class TextResult(msgspec.Struct):
-    """The HTML of a text, or the reason why there is none: `unlike` (the visible words would differ) or `failed`."""
+    """The HTML of a text, or the reason why there is none. The reasons are the keys of `rendering.WHY`."""
 
     html: str = ""
     why: str = ""
@@ -321,6 +324,7 @@ def main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """End this process after this CPU time; no effect on systems without such timers."""
+    """Limit the CPU time of this process, which ends after that time. This has no effect on systems without such
+    timers."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it

@@ -1,4 +1,4 @@
-"""Serve studies in one process on one port, until Ctrl-C; answers are on disk before they are acknowledged."""
+"""Serve studies in one process on one port until Ctrl-C. Answers are on disk before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ from custodes.files import folder
 HOST, PORT = "127.0.0.1", 8080
 """Default host and port of `serve`."""
 CONNECTIONS = 4000
-"""Maximum number of simultaneous connections. Further connections get the message that the server is busy."""
+"""Maximum number of simultaneous connections. Clients with further connections get the message that the server is
+busy."""
 EVERY = 15 * 60.0
 """Seconds between backups."""
 STARTING, ENDING = 20.0, 5.0
-"""Seconds for the start of the server, and for open requests when it stops."""
+"""Maximum seconds until the server has started, and maximum seconds for open requests when the server stops."""
 HEADER_SECONDS = 10.0
-"""Seconds from a connection, or from the first byte of a later request, to the end of its headers."""
+"""Maximum seconds until all headers of a request have arrived. The time starts with the connection or, for later
+requests, with the first byte."""
 LARGEST_HEADERS = 32 * 1024
-"""Maximum size of headers in bytes."""
+"""Maximum size of the headers of a request in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedSite:
-    """Studies being served.
+    """Studies that are being served.
 
-    `url`: address for annotators; `owner`: sign-in link of the owner's page, which works once; `services`: by name of
-    the study in addresses; `moved`: former addresses with which links of some studies start.
+    `url` is the address for annotators. `owner` is the sign-in link of the owner's page, which works once. `services`
+    has the service of each study by the study's name in addresses. `moved` has the former base address of each study
+    whose earlier links do not start with `url`.
     """
 
     url: str
@@ -54,16 +57,16 @@ class ServedSite:
     is_alive: Callable[[], bool]
 
     def join(self, study: str) -> str | None:
-        """The open link of a study; None if all annotators have personal links."""
+        """Return the open link of a study, or None if all annotators have personal links."""
         recruit = self.services[study].plan.annotators.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
     def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
-        """Wait for a signal, or until the server has ended by itself. `tell` gets messages on finished studies."""
+        """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
         finished = set[str]()
         while self.is_alive() and not _arrived(signals, 1.0):
             for name, service in self.services.items():
-                with suppress(CustodesError):  # it cannot be written at present
+                with suppress(CustodesError):  # the study cannot be written at present
                     if name not in finished and service.state().result() == FINISHED:
                         finished.add(name)
                         tell(f"{name}: finished; no pair needs more answers; Ctrl-C ends the server")
@@ -82,18 +85,19 @@ def serve(
     annotators: int = 0,
     tell: Callable[[str], object] = print,
 ) -> None:
-    """Serve studies (files, or folders of them) until Ctrl-C; messages are passed to `tell`.
+    """Serve studies until Ctrl-C. `paths` are study files or folders of study files. Messages are passed to `tell`.
 
-    The first line has the owner's sign-in link, which works once. A `host` other than this machine, or a `public_url`
-    without https, requires `i_know`: links are keys and would be sent unencrypted. With a `public_url` the server runs
-    behind a proxy on this machine and trusts its headers on client addresses. `backup`: a folder for a copy of every
-    study, immediately, every 15 minutes and at the end. `annotators`: number of new links per study, which are printed.
-    Raises `InputError` for files that are not studies or are already served, `OptionError` for a port in use.
+    The first message has the owner's sign-in link, which works once. Links are keys. `i_know` is therefore required if
+    links would be sent unencrypted: for a `host` other than this machine, and for a `public_url` without https. If
+    `public_url` is given, the server runs behind a proxy on this machine and trusts the proxy's headers on client
+    addresses. `backup` is a folder for copies of all studies, which are made at the start, every 15 minutes and at the
+    end. `annotators` is the number of new links for each study; these links are printed. Raises `InputError` for files
+    that are not studies or are already served, and `OptionError` for a port in use.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)
     Traceback (most recent call last):
-    custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
+    custodes.errors.OptionError: nothing to serve; give study files, or a folder of study files
     """
     studies = [paths] if isinstance(paths, str | Path) else list(paths)
     opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
@@ -105,15 +109,15 @@ def serve(
             for label, token in links:
                 tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
             if join := site.join(name):
-                tell(f"{name}: annotators arrive at {join}")
+                tell(f"{name}: annotators start at {join}")
             elif not links:
                 tell(f"{name}: invite annotators on the owner's page")
         for name, before in site.moved.items():
             tell(
                 f"{name}: links that start with {before} do not lead to {site.url}; serve the study "
-                "there, or send new links"
+                "at the former address, or send new links"
             )
-        tell("Ctrl-C stops it; every acknowledged answer is stored")
+        tell("Ctrl-C stops the server; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
         site.wait(signals, tell=tell)
@@ -121,7 +125,7 @@ def serve(
         for name, path in named(studies).items():
             with suppress(CustodesError):
                 lines += closing_lines(path, site.services[name].snapshot().result())
-    for line in ("stopped; everything is stored", *lines):
+    for line in ("the server has stopped; everything is stored", *lines):
         tell(line)
 
 
@@ -136,7 +140,7 @@ def serving(
     i_know: bool = False,
     tell: Callable[[str], object] = print,
 ) -> Iterator[ServedSite]:
-    """Serve in a thread while the context is open; used by `serve`, tests and the demo."""
+    """Serve studies in a thread while the context is open. `serve`, the demo and tests use this function."""
     try:
         from custodes.annotate.site.app import app
     except ModuleNotFoundError as problem:
@@ -150,7 +154,7 @@ def serving(
         bound_port = listener.getsockname()[1]
         url = (public_url or local_url(host, bound_port)).rstrip("/")
         addresses = {name: service.address().result() for name, service in services.items()}
-        if port or public_url:  # a free port differs next time
+        if port or public_url:  # an arbitrary free port differs at every start
             for service in services.values():
                 service.set_address(url).result()
         key = secrets.token_urlsafe(16)
@@ -168,12 +172,12 @@ def serving(
 
 
 def local_url(host: str = HOST, port: int = PORT) -> str:
-    """The address of a server on this machine."""
+    """Return the address of a server on this machine."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
-    """Raise `OptionError` if links would be sent unencrypted over a network without confirmation."""
+    """Raise `OptionError` if links would be sent unencrypted over a network and the user has not accepted this risk."""
     if public_url is not None:
         check_address("--public-url", public_url)
     way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
@@ -210,7 +214,7 @@ def check_address(option: str, url: str) -> None:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is reachable from this machine only.
+    """Whether an address can be reached only from this machine.
 
     >>> is_local("127.0.0.1"), is_local("0.0.0.0")
     (True, False)
@@ -222,7 +226,8 @@ def is_local(host: str) -> bool:
 
 
 def named(paths: Sequence[str | Path]) -> dict[str, Path]:
-    """The name of each study in addresses, which is the name of the file. From a folder all studies are taken."""
+    """Return the path of each study by the study's name in addresses. The name is the file name without its extension.
+    Of a folder, all studies are taken."""
     studies: dict[str, Path] = {}
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]
@@ -235,13 +240,14 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
                 )
             studies[path.stem] = path
     if not studies:
-        raise OptionError("nothing to serve: give study.db, several of them, or a folder")
+        raise OptionError("nothing to serve; give study files, or a folder of study files")
     return studies
 
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket on a port, 0 for any free one; `OptionError` if the port is in use or not permitted."""
+    """Open a socket on a port; port 0 means any free port. Raise `OptionError` if the port is in use or not
+    permitted."""
     at_least("port", port, 0)
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
@@ -264,7 +270,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def usual_port() -> int:
-    """The default port, or 0 (any free port) if it is in use."""
+    """Return the default port, or 0 (any free port) if the default port is in use."""
     try:
         with bound(HOST, PORT):
             return PORT
@@ -274,7 +280,7 @@ def usual_port() -> int:
 
 @contextmanager
 def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
-    """Run uvicorn in another thread, so that the caller handles signals."""
+    """Run uvicorn in another thread, so that the calling thread handles signals."""
     import uvicorn
 
     server = uvicorn.Server(
@@ -309,9 +315,9 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
 
 
 def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
-    """uvicorn's protocol (the fast one if installed) with a time limit for headers.
+    """Return uvicorn's protocol (the fast one if installed) with a time limit and a size limit for headers.
 
-    uvicorn itself only limits the time between two requests, and httptools has no limit for the size of headers.
+    uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Base
@@ -319,7 +325,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
         from uvicorn.protocols.http.h11_impl import H11Protocol as Base  # type: ignore[assignment]
 
     class Patient(Base):
-        """Closes connections with slow or long headers; after the headers, the application is responsible."""
+        """Protocol that closes connections with slow or long headers. Limits for bodies are set by the application."""
 
         _timer: asyncio.TimerHandle | None = None
         _read = 0
@@ -362,7 +368,7 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
 
 @contextmanager
 def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], object]) -> Iterator[None]:
-    """A copy of every study now, every quarter of an hour, and at the end; later failures are reported to `tell`."""
+    """Copy every study now, every quarter of an hour, and at the end. If a later copy fails, `tell` gets a message."""
     stopped = threading.Event()
 
     def copy(when: str | None = None) -> None:
@@ -391,10 +397,10 @@ def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], 
 
 @contextmanager
 def interrupted() -> Iterator[SimpleQueue[int]]:
-    """Queue of the first Ctrl-C or similar signal; a second one has its usual effect.
+    """Provide a queue that gets the first Ctrl-C or similar signal. A second signal has its usual effect.
 
-    A handler may run while this thread holds the lock of an event or of a queue of another type, and would wait for it
-    forever; `SimpleQueue.put` is reentrant.
+    A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
+    would then wait for the lock forever. `SimpleQueue.put` is reentrant, so its handler never waits.
     """
     signals, before = SimpleQueue[int](), dict[int, Any]()
 
@@ -415,7 +421,7 @@ def interrupted() -> Iterator[SimpleQueue[int]]:
 
 
 def _arrived(signals: SimpleQueue[int], seconds: float) -> bool:
-    """Whether a signal arrives within a time."""
+    """Whether a signal arrives within `seconds`."""
     try:
         signals.get(timeout=seconds)
     except Empty:

@@ -1,6 +1,6 @@
-"""The service of a study: operations of annotators and of the owner.
+"""The service of a study: the operations of annotators and of the owner.
 
-All operations run in one thread, one after the other; when a future is done, its changes are on disk.
+All operations run in one thread, one after the other. When the future of an operation is done, its changes are on disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTROLS: Mapping[str, str] = {"pause": "paused", "resume": "resumed", "stop": "
 
 
 def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
-    """Run a method in the writer thread; its future is done when all changes are on disk."""
+    """Run a method in the writer thread. The returned future is done when all changes are on disk."""
 
     @wraps(method)
     def submit(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -47,8 +47,8 @@ def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concaten
 
 
 class Service:
-    """An open study. Only one service at a time can open a file. Open a service with `Service.open`, and close it at
-    the end."""
+    """An open study. Only one service at a time can open a study file. Open a service with `Service.open`, and close it
+    at the end."""
 
     def __init__(
         self, path: Path, base: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
@@ -66,8 +66,9 @@ class Service:
     ) -> Service:
         """Open a study and replay its event log.
 
-        `InputError` for other files, and if another process has the study open. `threaded=False`: operations run
-        immediately in the calling thread. `durable=False`: a power failure may lose the last answers (simulations).
+        Raise `InputError` for other files, and if another process has the study open. With `threaded=False`, operations
+        run immediately in the calling thread. With `durable=False`, a power failure may lose the latest answers; this
+        suits simulations.
         """
         place = study_file.check(path)
         with ExitStack() as opened, study_file.told(place):
@@ -88,51 +89,52 @@ class Service:
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """Worked examples of the instructions."""
+        """The worked examples of the instructions."""
         with closing(study_file.connect(self.path, durable=False, reading=True)) as base:
             return examples_of(base)
 
     @property
     def failing(self) -> str:
-        """The reason why answers cannot be written, according to the last operation; '' if they can."""
+        """The reason why answers cannot be written, according to the latest operation, or '' if they can be written."""
         return self._writer.failing
 
     # --- annotators
 
     @committed
     def invite(self, n: int) -> list[tuple[str, str]]:
-        """Links for `n` annotators: their labels, and tokens that are not stored elsewhere."""
+        """Create links for `n` annotators. Return the label and the token of each annotator. The study stores only
+        hashes of tokens."""
         return arrivals.invite(self._log, n)
 
     @committed
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
-        """A token for a worker who arrives by the open link; None if a limit is reached.
+        """Return a token for a worker who arrives by the open link. Return None if a limit is reached.
 
-        A worker with the same `external_id` continues the open visit; with '' it is a new worker. Per network address
-        (for IPv6 its /64), at most `NEW` new workers arrive in an hour, and `AGAIN` returning ones; addresses are not
-        stored.
+        A worker with a known `external_id` continues the open visit. With an empty `external_id`, the worker counts as
+        new. In one hour, at most `NEW` new workers and `AGAIN` returning workers may arrive from one network address
+        (for IPv6, from one /64 network). Network addresses are not stored.
         """
         return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 
     @committed
     def view(self, token: str) -> View | None:
-        """The current page of a visit; None for an unknown token. An open question is shown again."""
+        """Return the current page of a visit, or None for an unknown token. An open question is displayed again."""
         session = self._session(token)
         return None if session is None else view_of(self._log, session)
 
     @committed
     def act(self, token: str, act: Act) -> View | None:
-        """Perform an action once and return the next page. None for an unknown visit, or for a question of another
-        visit.
+        """Perform an action once, and return the next page. Return None for an unknown visit, or for a question that
+        belongs to another visit.
 
-        `InputError` for an invalid answer.
+        Raise `InputError` for an invalid answer.
         """
         session = self._session(token)
         return view_of(self._log, session) if session is not None and visits.do(self._log, session, act) else None
 
     @committed
     def seen(self, token: str, assignment: int) -> None:
-        """The page is still open: extend the lease of its question."""
+        """Extend the lease of a question, because its page is still open."""
         session = self._session(token)
         for issued in session.open if session else ():
             if issued.id == assignment:
@@ -144,7 +146,7 @@ class Service:
     # --- the owner
 
     def control(self, what: Control, why: str = "") -> Future[None]:
-        """Pause, resume, stop or reopen the study; no effect if it is already in that state."""
+        """Pause, resume, stop or reopen the study. If the study is already in the requested state, nothing changes."""
         if what not in CONTROLS:
             raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
         return self._do(lambda: self._control(what, why))
@@ -152,13 +154,14 @@ class Service:
     def _control(self, what: Control, why: str) -> None:
         now = self._log.state.control
         if now == "stopped" and what in ("resume", "pause"):
-            raise InputError(f"the study is stopped, so {what} has no effect; reopen it first")
+            raise InputError(f"the study is stopped, so {what} has no effect; reopen the study first")
         if now != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
             self._log.event(CONTROLS[what], why=why)
 
     @committed
     def address(self) -> str:
-        """Base address of links: the last address of the server or of an invitation; '' without one."""
+        """Return the base address of links: the latest address of the server or of an invitation, or '' if there is
+        none."""
         return self._log.state.address
 
     @committed
@@ -169,7 +172,7 @@ class Service:
 
     @committed
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
-        """End the questions of an annotator, and exclude the answers from future interim analyses.
+        """Exclude an annotator, who gets no more questions. The answers are removed from incomplete interim analyses.
 
         Completed analyses do not change.
         """
@@ -179,17 +182,18 @@ class Service:
 
     @committed
     def restore(self, worker: str) -> None:
-        """Undo an exclusion. Answers that were replaced in the meantime become second opinions."""
+        """Undo the exclusion of an annotator. Answers that were replaced in the meantime become second opinions."""
         annotator = self._worker(worker)
         if annotator.excluded:
             visits.restore(self._log, annotator)
 
     def forget(self, worker: str) -> Future[None]:
-        """Erase the data that identify an annotator, and the comments. The answers are kept under the label."""
+        """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
+        under the annotator's label."""
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:
-            with suppress(sqlite3.Error):  # another program is reading; the next writer does it
+            with suppress(sqlite3.Error):  # another program is reading; a later writer does this
                 self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the write-ahead log still contains the old rows
 
         done.add_done_callback(emptied)
@@ -197,10 +201,8 @@ class Service:
 
     @committed
     def replan(self, plan: StudyPlan) -> None:
-        """Change the settings that may change during annotation:
-
-        texts, payment, limits of annotators, and a larger budget.
-        """
+        """Change settings of the plan that may change during annotation: texts, payment, limits of annotators, and the
+        budget, which can only be increased."""
         old = self.plan
         check_plan(plan)
         now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
@@ -208,7 +210,7 @@ class Service:
         fixed |= {"stopping": now == old.stopping, "per_item": plan.annotators.per_item == old.annotators.per_item}
         fixed["render"] = plan.texts.render == old.texts.render
         if changed := [name for name, is_same in fixed.items() if not is_same]:
-            raise OptionError(f"{', '.join(changed)}: cannot be changed after the first answer; create a new study")
+            raise OptionError(f"{', '.join(changed)}: cannot be changed in an existing study; create a new study")
         new, before = plan.stopping.budget, old.stopping.budget
         if (before is None and new is not None) or (before is not None and new is not None and new < before):
             raise OptionError(f"budget={new}: the budget can only be increased (now {before or 'unlimited'})")
@@ -220,22 +222,23 @@ class Service:
 
     @committed
     def peek(self) -> None:
-        """Record that the owner viewed an incomplete interim analysis; results mention it."""
+        """Record that the owner viewed the results of an incomplete interim analysis. Reports and exports mention
+        this."""
         self._log.event("peeked")
 
     @committed
     def state(self) -> str:
-        """Whether the study is open, paused, stopped or finished."""
+        """Return the state of the study: open, paused, stopped or finished."""
         return state_name(self._log.state)
 
     @committed
     def snapshot(self) -> Snapshot:
-        """The current status: completed interim analyses, annotators, counts."""
+        """Return the current status: completed interim analyses, annotators and counts."""
         return snapshot_of(self._log, failing=self.failing)
 
     @committed
     def _take_in(self) -> None:
-        """Begin to ask questions on systems and items that were added to the file since it was last open."""
+        """Start to ask questions on systems and items that were added to the file since the study was last open."""
         (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
         (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
         if (pairs, units) != self._log.state.added:
@@ -250,17 +253,18 @@ class Service:
     # --- the file
 
     def media(self, name: str) -> tuple[str, bytes] | None:
-        """Type and content of an image of the study, read without waiting for operations."""
+        """Return the type and the content of an image of the study. The image is read without waiting for other
+        operations."""
         with closing(study_file.connect(self.path, durable=False, reading=True)) as base:
             row = base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
         return None if row is None else (row[0], row[1])
 
     def backup(self, path: str | Path) -> Path:
-        """Copy the file as it is now without blocking operations; the copy is complete or absent."""
+        """Copy the file in its current state, without blocking operations. The copy is complete or does not exist."""
         return study_file.copy(self.path, check_writable(path))
 
     def close(self) -> None:
-        """Finish waiting operations and release the file."""
+        """Finish the waiting operations and release the file."""
         self._writer.close()
         self._base.close()
         self._lock.release()

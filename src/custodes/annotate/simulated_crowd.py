@@ -35,16 +35,18 @@ from custodes.stats.arrays import Floats
 Habit = Literal["careful", "side", "random"]
 
 SPREAD, DIFFICULTY = 0.7, 0.5
-"""Standard deviations of system-specific and of shared effects of an item, on a scale of five points."""
+"""Standard deviations of two effects of an item, on a scale of five points: the effect specific to a system, and the
+effect shared by all systems."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Habits:
     """Behaviour of the annotators.
 
-    `careless`: proportion who answer at random, `sided`: proportion who always choose the first output; `leaving`:
-    probability of leaving after an answer; `seconds`: median time of an answer of careful annotators (others need a
-    quarter); `reliability`: correlation of a careful annotator's impression with the true quality.
+    `careless` is the proportion of annotators who answer at random. `sided` is the proportion of annotators who always
+    choose the first output. `leaving` is the probability of leaving after an answer. `seconds` is the median time of an
+    answer of careful annotators; all others need a quarter of this time. `reliability` is the correlation between a
+    careful annotator's impression and the true quality.
     """
 
     careless: float = 0.1
@@ -56,8 +58,8 @@ class Habits:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownQuestion:
-    """The true content of a question: the systems in the order shown (one for a rating), or the expected answer of a
-    control question (1 the first output, 0, -1)."""
+    """The true content of a question. A real question has the systems in the order shown (one system for a rating). A
+    control question has the expected answer: 1 for the first output, 0 for equal, -1 for the second output."""
 
     item: str = ""
     shown: tuple[str, ...] = ()
@@ -65,8 +67,8 @@ class ShownQuestion:
 
 
 class Crowd:
-    """Annotators who arrive one after another. `better`: margin by which careful annotators prefer each system to the
-    next; 0 for equal systems."""
+    """Annotators who arrive one after another. `better` is the margin by which careful annotators prefer each system to
+    the next one, or 0 for equal systems."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class Crowd:
         self._annotators: list[Habit] = []
 
     def arrive(self) -> int:
-        """Add an annotator; returns the number."""
+        """Add an annotator, and return the annotator's number."""
         draw = self.rng.random()
         shares = self.habits
         habit: Habit = (
@@ -108,18 +110,18 @@ class Crowd:
         return len(self._annotators) - 1
 
     def leaves(self) -> bool:
-        """Whether an annotator leaves now (random)."""
+        """Draw whether an annotator leaves now."""
         return bool(self.rng.random() < self.habits.leaving)
 
     def seconds(self, person: int) -> float:
-        """Random time of an answer."""
+        """Draw the time of an answer."""
         median = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
         return float(median * np.exp(0.5 * self.rng.normal()))
 
     def act(
         self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
     ) -> Act:
-        """The action of an annotator on a page; `scale` of ratings, None for comparisons."""
+        """Return the action of an annotator on a page. `scale` is the scale of ratings, or None for comparisons."""
         if isinstance(view, Consent):
             return Agree(digest=view.digest)
         if isinstance(view, Instructions | Break):
@@ -132,7 +134,8 @@ class Crowd:
     def values(
         self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
     ) -> Mapping[str, int]:
-        """An answer for every aspect: the first output is better (1), equal (0), the second (-1); or a rating."""
+        """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
+        output is better, or a rating."""
         habit = self._annotators[person]
         if scale is not None:
             return {aspect: self._rating(habit, question, place, scale) for place, aspect in enumerate(self.aspects)}
@@ -164,15 +167,15 @@ class Crowd:
 
 
 KNOWN = 0.93
-"""Probability that careful annotators answer a control question correctly."""
+"""Probability that a careful annotator answers a control question as expected."""
 
 _SD = float(np.hypot(DIFFICULTY, SPREAD))
 _DRAWS = 20_000
 
 
 def gap_of(margin: float, habits: Habits) -> float:
-    """Difference in quality, on five points, at which careful annotators prefer a system by this margin (wins minus
-    losses).
+    """Return the difference in quality, on five points, that gives this margin (wins minus losses) among careful
+    annotators.
 
     >>> gap_of(0.0, Habits()), round(gap_of(0.2, Habits()), 1)
     (0.0, 0.4)
@@ -187,11 +190,14 @@ def gap_of(margin: float, habits: Habits) -> float:
 
 
 def margin_of(gap: float, habits: Habits) -> float:
-    """Margin by which careful annotators prefer a system that is better by `gap`: the mean of many fixed draws."""
+    """Return the margin by which careful annotators prefer a system that is better by `gap`. It is the mean of many
+    draws with a fixed seed."""
     rng = np.random.default_rng(0)
     shared = DIFFICULTY * rng.normal(size=_DRAWS)
     separate = SPREAD * rng.normal(size=(2, _DRAWS))
-    separate = np.concatenate([separate, separate[::-1]], axis=1)  # symmetric: equal quality has a margin of 0
+    separate = np.concatenate(
+        [separate, separate[::-1]], axis=1
+    )  # symmetric draws, so that equal quality has a margin of 0
     shared = np.tile(shared, 2)
     noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
     noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
@@ -202,17 +208,17 @@ def margin_of(gap: float, habits: Habits) -> float:
 LONGEST = 60 * 86_400.0
 """Simulated seconds after which a rehearsal is stopped."""
 RENEWED = 30.0
-"""Seconds between two signals of an open page."""
+"""Seconds between two signals of a page that is still open."""
 
 
 class Answering:
-    """The content of questions, which pages do not reveal: read from the study's file."""
+    """Access to the content of questions. Pages do not reveal the content, so it is read from the study file."""
 
     def __init__(self, path: Path) -> None:
         self._file = study_file.connect(path, durable=False, reading=True)
 
     def question(self, assignment: int) -> ShownQuestion:
-        """The question of an assignment."""
+        """Return the true content of the question that an assignment asks."""
         unit, gold, flip = self._file.execute(
             "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment,)
         ).fetchone()
@@ -228,7 +234,8 @@ class Answering:
         return ShownQuestion(item=item, shown=systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
-        """Decision of the last interim analysis of every pair; 0 without one."""
+        """Return both systems and the decision of the last interim analysis of every pair. The decision is 0 if there
+        was no analysis."""
         return self._file.execute(
             "SELECT a.label, b.label, coalesce((SELECT decision FROM look l WHERE l.pair = p.pair"
             " ORDER BY look DESC LIMIT 1), 0) FROM pair p JOIN system a ON a.system = p.first"
@@ -236,11 +243,11 @@ class Answering:
         ).fetchall()
 
     def items(self) -> list[str]:
-        """All items."""
+        """Return the labels of all items."""
         return [name for (name,) in self._file.execute("SELECT label FROM item ORDER BY item")]
 
     def systems(self) -> list[str]:
-        """All systems."""
+        """Return the labels of all systems."""
         return [name for (name,) in self._file.execute("SELECT label FROM system ORDER BY system")]
 
     def close(self) -> None:
@@ -249,7 +256,7 @@ class Answering:
 
 
 class Drive:
-    """Annotators using a service, event by event on a simulated clock."""
+    """Simulation of annotators who use a service. Events are processed in the order of a simulated clock."""
 
     def __init__(self, service: Service, crowd: Crowd, behind: Answering, plan: StudyPlan, time: list[float]) -> None:
         self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
@@ -260,10 +267,10 @@ class Drive:
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
-        """Times at which annotators found no questions left."""
+        """Times at which an annotator found no more questions."""
 
     def run(self, annotators: int) -> bool:
-        """Run until no annotator is left; False if the time limit is reached."""
+        """Run the simulation until no annotator is left. Return False if the time limit is reached."""
         for place in range(annotators):
             self._arrive(float(place))
         while self._queue:

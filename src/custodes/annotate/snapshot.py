@@ -1,4 +1,5 @@
-"""The status of a running study for its owner: completed interim analyses and counts, never running estimates."""
+"""The status of a running study for its owner: completed interim analyses and counts, but no estimates of incomplete
+analyses."""
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ from custodes.stats.reliability import FEWEST_ANNOTATORS
 
 STANDSTILL, FEW_ANNOTATORS = "standstill", "few-annotators"
 FINISHED = "finished"
-"""The state of a study without an open pair."""
+"""The state of a study in which no pair is open."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Whether current interim analyses can be completed.
+    """Whether the current annotators can complete the current interim analyses.
 
-    Of the missing answers, `free` are unassigned, and `short` of these cannot be given by any current annotator.
-    `able`: annotators who may give some of them; `idle`: number of others who could answer but have reached their
-    maximum.
+    `free` is the number of missing answers that are not assigned to an annotator. Of these, `short` is the number of
+    answers that no current annotator may give. `able` has the labels of the annotators who may give some of the missing
+    answers. `idle` is the number of further annotators who may get questions but have reached their maximum.
     """
 
     free: int = 0
@@ -48,7 +49,7 @@ class Reach:
 
 
 def reach_of(state: StudyState) -> Reach:
-    """Whether the current annotators can complete the current interim analyses."""
+    """Compute whether the current annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
     assignments, plan, annotator_there = state.assignments, state.plan.annotators, assignment_policy.there(state)
@@ -74,13 +75,13 @@ def reach_of(state: StudyState) -> Reach:
 
 
 def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
-    """Whether an annotator has completed all batches."""
+    """Whether an annotator has completed the maximum number of batches."""
     is_within = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
     return worker.batches >= batches and not is_within
 
 
 def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
-    """Notes on the annotators for the owner; `judged_by`: number of annotators behind each analysed pair."""
+    """Return notes on the annotators for the owner. `judged_by` has the number of annotators of each analysed pair."""
     few = [annotators for annotators in judged_by if annotators < FEWEST_ANNOTATORS]
     return [
         *_standstill(reach, has_links=has_links),
@@ -118,17 +119,21 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
             rule=STANDSTILL,
             message=(
                 f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-                f"{listed(reach.able)}, as the other {reach.idle} have reached their maximum. Remind "
-                f"them, exclude those who do not return (then others may answer more), or {way_out}"
+                f"{listed(reach.able)}, because the other {reach.idle} have reached their maximum. Remind these "
+                f"annotators, exclude those who do not return (then the others may answer more), or {way_out}"
             ),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairNow:
-    """A pair of systems (with ratings: one system, `second` ''): answers received and needed in the current interim
-    analysis, analyses completed and planned, result of the last completed one (`decision` 1, 0, -1; None before the
-    first), and number of annotators whose answers count (`annotators`)."""
+    """The status of a pair of systems. With ratings, it is the status of one system, and `second` is ''.
+
+    In the current interim analysis, `answered` of `wanted` answers were given. Of `looks` planned analyses,
+    `looks_done` are complete. `decision` (1, 0, -1), the counts, the margin and its interval are results of the last
+    completed analysis; `decision` is None before the first analysis. `annotators` is the number of annotators whose
+    answers count.
+    """
 
     first: str
     second: str
@@ -151,8 +156,11 @@ class PairNow:
 
 @dataclass(kw_only=True)
 class PersonNow(Work):
-    """An annotator, who `began` or only has a link, with the counts of the answers and their median visible `seconds`.
-    `standing`: ok, watch, blocked or excluded, with `flags` as reasons."""
+    """The status of an annotator, with the counts of `Work`.
+
+    `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
+    visible seconds per answer. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the standing.
+    """
 
     label: str
     source: str
@@ -167,11 +175,12 @@ class PersonNow(Work):
 
 @dataclass(kw_only=True)
 class Snapshot(Totals):
-    """The current status of a study, with its counts.
+    """The current status of a study, with the counts of `Totals`.
 
-    `state` is open, paused, stopped, or finished if no pair is open; `failing`: why answers cannot be written, '' if
-    they can; `recent`: primary answers of the last 30 minutes of work; `last_answer` in seconds since the epoch;
-    `reach`: whether the current annotators can complete the interim analyses.
+    `state` is open, paused, stopped or finished. `failing` is the reason why answers cannot be written, or '' if they
+    can be written. `recent` is the number of primary answers in the 30 minutes before the last answer. `last_answer` is
+    a time in seconds since the epoch. `reach` says whether the current annotators can complete the current interim
+    analyses.
     """
 
     plan: StudyPlan
@@ -183,36 +192,36 @@ class Snapshot(Totals):
     """Kinds of control questions in the study."""
     recent: int
     excluded: tuple[int, int]
-    """Answers of excluded annotators that count in completed looks, and how many annotators gave them."""
+    """Number of answers of excluded annotators in completed interim analyses, and number of these annotators."""
     comments: tuple[tuple[str, str, float], ...]
-    """(worker, text, at), the newest first."""
+    """Annotator, text and time of each comment. The newest comment comes first."""
     last_answer: float | None
     quiet: float | None
-    """Seconds since then."""
+    """Seconds since the last answer."""
     reach: Reach
 
     @property
     def notes(self) -> list[Note]:
-        """Notes on the annotators, and on comparisons that they could not judge."""
+        """Notes on the annotators, and on comparisons that annotators could not judge."""
         judged_by = [pair.annotators for pair in self.pairs if pair.looks_done]
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
         message = (
-            "pairs that ended without an interim analysis, because annotators could judge none of "
-            f"their comparisons: {unjudged}. If an annotator refused without reason, exclude "
-            "the annotator; the comparisons are then shown again"
+            f"{plural(unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of the "
+            "comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons are "
+            "shown again"
         )
         reached = notes_on(self.reach, has_links=self.plan.annotators.recruit == "links", judged_by=judged_by)
         answers, annotators = self.excluded
         counted = (
             f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
-            "analyses, which are not recomputed; leaderboard and all other questions leave these answers out"
+            "analyses, which are not recomputed; the leaderboard and all other questions leave these answers out"
         )
         return [*reached, *noted(("unjudged", unjudged, message), ("excluded-annotators", answers, counted))]
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
-    """Status lines of a study after the server has stopped, and the command to run next."""
+    """Return lines with the status of a study after the server has stopped, and with the command to run next."""
     name, annotators = path.stem, sum(person.answers > 0 for person in now.annotators)
     pairs = [pair for pair in now.pairs if pair.second]
     closed = sum(not pair.is_open for pair in now.pairs)
@@ -224,9 +233,9 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     if pairs:
         lines.append(f"{name}: result of the interim analyses: {better or 'no system is better than another'}")
     if now.state in (FINISHED, "stopped"):
-        lines.append(f"next: custodes leaderboard {path}, with the files of score and judge as further inputs")
+        lines.append(f"next: custodes leaderboard {path}, together with files of custodes score and custodes judge")
     else:
-        lines.append(f"next: custodes annotate serve {path} continues; custodes annotate stop {path} ends the study")
+        lines.append(f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it")
     return lines
 
 
@@ -235,9 +244,9 @@ UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
 
 
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
-    """Decisions of completed interim analyses, and only the number of answers since then.
+    """Return the current status of a study. Of an incomplete interim analysis, it only has the number of answers.
 
-    `failing`: the reason why nothing can be written, or ''.
+    `failing` is the reason why nothing can be written, or ''.
     """
     state = log.state
     typical, annotators = _typical(state), annotator_of(log)
@@ -260,20 +269,23 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 
 
 def state_name(state: StudyState) -> str:
-    """State of a study: finished if all its pairs are closed, until more are added."""
+    """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, the study is
+    open again."""
     asking = state.assignments.asking
     is_over = state.control == "open" and asking is not None and not any(asking.is_open)
     return FINISHED if is_over else state.control
 
 
 def _excluded(state: StudyState) -> tuple[int, int]:
-    """Number of votes of excluded annotators in completed interim analyses, and number of these annotators."""
+    """Return the number of answers of excluded annotators in completed interim analyses, and the number of these
+    annotators."""
     votes = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
     return sum(votes), len(votes)
 
 
 def _typical(state: StudyState) -> float | None:
-    """Median over annotators of their median visible seconds, for those with at least `FEWEST` answers."""
+    """Return the typical visible seconds per answer: the median of the annotators' medians. Only annotators with at
+    least `FEWEST` timed answers are used."""
     medians = [median(worker.work.times) for worker in state.workers.values() if len(worker.work.times) >= FEWEST]
     return median(medians) if medians else None
 
@@ -323,7 +335,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
 
 
 def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
-    """By pair: number of interim analyses, and the result of the last one."""
+    """Return the number of completed interim analyses of each pair, and the result of the last one."""
     rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
     last: dict[int, tuple[int, LookNow]] = {}
     for pair, *look in rows:

@@ -1,6 +1,7 @@
-"""The state of a study in memory, computed from the rows of the event log, and equal after a restart.
+"""The state of a study in memory. It is computed from the rows of the event log, so it is the same after a restart.
 
-`put` applies one row. Decisions are made before a row is written; here only their consequences are computed.
+`put` applies one row. Decisions are made before a row is written; this module only computes the consequences of the
+row.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, Judgme
 from custodes.errors import InputError
 
 RECENT = 200
-"""Number of latest answers from which times are estimated."""
+"""Number of latest answers from which the usual time of an answer is estimated."""
 HALF_AN_HOUR = 1800.0
 
 
 @dataclass(slots=True)
 class Totals:
-    """Counts of the whole study: answers to real questions (used for decisions, second opinions, ties), control
-    questions, refusals, paid answers of all kinds, and how often the owner viewed incomplete analyses."""
+    """Counts of the whole study.
+
+    `answers`: answers to real questions, of which `primary` are used for decisions, `second` are second opinions, and
+    `equal` are ties. `gold`: answers to control questions. `refused`: real questions that could not be judged. `paid`:
+    paid answers of all kinds. `peeked`: number of times that the owner viewed results of incomplete interim analyses.
+    """
 
     answers: int = 0
     primary: int = 0
@@ -42,7 +47,7 @@ class Totals:
 
 
 class StudyState:
-    """The state of a study. `base`: the study file, from which constant content is read."""
+    """The state of a study. Constant content is read from the study file `base`."""
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self.base = base
@@ -57,13 +62,13 @@ class StudyState:
         self.persons: dict[tuple[str, str], Annotator] = {}
         self.assignments = Assignments(per_item=self.plan.annotators.per_item, workers=self.workers)
         self.added = 0, 0
-        """Number of pairs, and the last unit, in use."""
+        """Number of pairs in use, and number of the last unit in use."""
         self.control = "open"
         self.address = ""
-        """Base address of links: the last address of the server, or of the last invitation."""
+        """Base address of links: the latest address of the server or of an invitation."""
         self.totals = Totals()
         self.began: dict[int, set[Annotator]] = {}
-        """Workers who have begun an item."""
+        """Annotators who have begun each item."""
         self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.primaries: deque[float] = deque()
@@ -79,7 +84,7 @@ class StudyState:
         return self.plans[self.version]
 
     def put(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
-        """Apply a row; judgments of one question together. Returns answers that a readmission turned into second
+        """Apply one row, or all judgments of one question. Return the answers that a readmission turned into second
         opinions."""
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
@@ -169,7 +174,7 @@ class StudyState:
             self.assignments.take_back(issued)
 
     def _count(self, issued: IssuedQuestion, sign: int) -> None:
-        """Count (or uncount) an answer."""
+        """Add an answer to the counts (`sign` 1), or subtract it (`sign` -1)."""
         work, totals, is_refused = issued.session.worker.work, self.totals, issued.value is None
         if issued.gold is not None:
             is_right = issued.value == self.gold[issued.gold][1]
@@ -214,7 +219,7 @@ class StudyState:
         return []
 
     def _happened(self, row: EventRow, values: Mapping[str, Any]) -> None:
-        """Apply an event; other kinds, such as notes, change nothing."""
+        """Apply an event. Kinds that are not listed here, such as notes, change nothing."""
         if row.session is not None:
             self._visit_changed(row, self.sessions[row.session], values)
         match row.kind:
@@ -260,7 +265,7 @@ class StudyState:
             case "token":
                 self.tokens[values["hash"]] = session
                 session.params = values.get("params", session.params)
-            case "comment" if values["text"]:  # an erased worker has no id
+            case "comment" if values["text"]:  # the text of an erased comment is empty
                 self.comments.append((session.worker.label, values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None
@@ -275,5 +280,5 @@ def _plan(text: str) -> StudyPlan:
     except msgspec.MsgspecError as problem:
         raise InputError(
             f"the plan of this study cannot be read ({problem}); if a later version of custodes wrote "
-            "it, update custodes"
+            "the plan, update custodes"
         ) from None

@@ -1,9 +1,10 @@
-"""The study file: its tables and views; atomic creation, copies, checks, and a lock for one server.
+"""The study file: its tables and views, atomic creation, copies, checks, and a lock for its server.
 
-Every event is a row. `assignment` and `judgment` hold what annotators saw and answered; a correction is another
-assignment of the same unit (`again`), which replaces the first. An interim analysis (`look`) is written together with
-the answer that completed it, and never changed. Workers, sessions, assignments, judgments, exclusions and events share
-one numbering, which gives their order independently of the clock.
+Every event is a row. `assignment` holds the questions that annotators saw, and `judgment` holds their answers. A
+correction is another assignment of the same unit; its column `again` names the assignment that it replaces. An interim
+analysis (`look`) is written together with the answer that completed it, and is never changed. Workers, sessions,
+assignments, judgments, exclusions and events share one numbering. The numbers give the order of these rows
+independently of the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from custodes.process import UNFINISHED
 
 VERSION = 3
 SET_VERSION = f"PRAGMA user_version = {VERSION}"
-"""`PRAGMA user_version` of this layout."""
+"""Statement that writes the version of this layout to the file."""
 
 TABLES = """
 CREATE TABLE plan (version INTEGER PRIMARY KEY, at REAL NOT NULL, json TEXT NOT NULL) STRICT;
@@ -102,13 +103,13 @@ UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
 UNION ALL SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array'
 LIMIT 1
 """
-"""Columns with JSON of the wrong type; SQLite itself reports invalid JSON."""
+"""Query of columns whose JSON has the wrong type. SQLite itself reports invalid JSON."""
 
 LACKING = """
 SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
 WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
 """
-"""Number of questions whose outputs are missing."""
+"""Query of the number of questions with a missing output."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -117,14 +118,14 @@ CREATE INDEX exclusion_worker ON exclusion (worker);
 """
 
 VIEWS = """
--- Current status of every worker: the latest entry.
+-- Current status of every worker, according to the latest exclusion or readmission.
 CREATE VIEW standing AS
 SELECT w.worker, w.label, w.source, w.at, coalesce(
     (SELECT e.excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded
 FROM worker w;
 
--- Everything that was said: `answer` is for system_a, or a rating; of a known comparison, for its first output.
--- `role`: how it is used (primary, second, gold, attention, qualification). `taken_back`: it was corrected.
+-- All answers. `answer` is a rating, or the preference for system_a (for a control question, for its first output).
+-- `role`: use of the answer (primary, second, gold, attention, qualification). `taken_back`: the answer was corrected.
 CREATE VIEW answers AS
 SELECT
     j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,
@@ -150,7 +151,7 @@ LEFT JOIN system a1 ON a1.system = p.first
 LEFT JOIN system a2 ON a2.system = p.second
 LEFT JOIN gold o ON o.gold = a.gold;
 
--- Comparisons that stand, without people who are excluded now. 'invalid': why there is no preference.
+-- Comparisons that were not withdrawn, without excluded annotators. `invalid`: reason for a missing preference.
 CREATE VIEW battles AS
 SELECT item, system_a, system_b, rater, 'human' AS kind, aspect, '' AS repeat, "order",
     CAST(answer AS INTEGER) AS preference, CASE WHEN answer IS NULL THEN reason ELSE '' END AS invalid, role,
@@ -158,7 +159,7 @@ SELECT item, system_a, system_b, rater, 'human' AS kind, aspect, '' AS repeat, "
 FROM answers
 WHERE unit IS NOT NULL AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded ORDER BY answer_id;
 
--- Ratings that stand, without people who are excluded now.
+-- Ratings that were not withdrawn, without excluded annotators.
 CREATE VIEW ratings AS
 SELECT item, system_a AS system, rater, 'human' AS kind, aspect, answer AS score, role,
     coalesce(visible_seconds, server_seconds) AS seconds
@@ -166,7 +167,7 @@ FROM answers
 WHERE unit IS NOT NULL AND system_b IS NULL AND answer IS NOT NULL AND NOT taken_back AND NOT excluded
 ORDER BY answer_id;
 
--- People, without what could name them.
+-- Annotators, without data that identify them.
 CREATE VIEW raters AS
 SELECT label AS rater, 'human' AS kind, 1 AS person, source, excluded, date(at, 'unixepoch') AS date FROM standing
 ORDER BY worker;
@@ -180,7 +181,8 @@ JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.i
 CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context, refs AS "references" FROM item
 ORDER BY item.item;
 
--- Looks as they were judged; never rewritten. The first of a pair is 1, here and in `answers`, and 0 in the tables.
+-- Interim analyses as they were decided, which are never rewritten. The first analysis of a pair has the number 1 here
+-- and in `answers`, but the number 0 in the tables.
 CREATE VIEW looks AS
 SELECT a.label AS system_a, b.label AS system_b, l.look + 1 AS look, l.n, l.wins, l.ties, l.losses, l.decision,
     l.is_open, l.theta, l.margin, l.low, l.high, l.used, l.at
@@ -188,28 +190,28 @@ FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first L
 ORDER BY l.pair, l.look;
 """
 CREATE_ALL = f"BEGIN; {TABLES} {INDEXES} {VIEWS} COMMIT;"
-"""Views with labels, in formats that `read` accepts."""
+"""Statements that create the tables, indexes and views. Views have labels instead of numbers, in formats that `read`
+accepts."""
 
 
 WAIT = 5.0
-"""Seconds that a statement waits for another program's write lock."""
+"""Seconds that a statement waits while another program holds the write lock."""
 
 
-class StudyBusy(CustodesError):  # noqa: N818  said of the study
-    """The study file cannot be written now (a full disk, another program);
-
-    nothing is lost, and the operation can be repeated.
-    """
+class StudyBusy(CustodesError):  # noqa: N818  the name describes the study
+    """The study file cannot be written now, because the disk is full or another program is writing. Nothing is lost,
+    and the operation can be repeated."""
 
 
 def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:
-    """Create a study file completely or not at all: tables, plan, and the content from `fill`.
+    """Create a study file with the tables, the plan, and the content that `fill` writes. The file is created completely
+    or not at all.
 
-    An existing file is never replaced: `OptionError`.
+    Raise `OptionError` if the file exists, because existing files are never replaced.
     """
     place = check_writable(path)
     if place.exists():
-        raise OptionError(f"{place} exists already, and may hold answers; choose another name, or move it")
+        raise OptionError(f"{place} exists already, and may contain answers; choose another name, or move the file")
     with _unfinished(place) as name:
         with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
             base.executescript(CREATE_ALL)
@@ -224,14 +226,15 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
         try:
             os.link(name, place)  # unlike a rename, it does not replace files
         except FileExistsError:
-            raise OptionError(f"{place} exists already, and may hold answers; choose another name") from None
+            raise OptionError(f"{place} exists already, and may contain answers; choose another name") from None
         except OSError:  # a file system without links
             os.rename(name, place)
     return place
 
 
 def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
-    """A connection to a study's file; `durable`: committed data survive a power failure."""
+    """Return a connection to a study file. If `durable` is true, committed data survive a power failure. If `reading`
+    is true, nothing can be written."""
     base = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
         base.execute("PRAGMA foreign_keys = ON")
@@ -248,10 +251,11 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
 
 
 def copy(path: Path, place: Path) -> Path:
-    """A consistent copy of a study that may be written meanwhile.
+    """Write a consistent copy of a study to `place`, even while the study is written. An earlier copy of the same study
+    is replaced.
 
-    An earlier copy of the same study is replaced: `OptionError` for other files, and for a study being served;
-    `InputError` if the study is damaged.
+    Raise `OptionError` if `place` is a file that is not an earlier copy. Raise `InputError` if the study is damaged, or
+    if the earlier copy is being served.
     """
     with _unfinished(place) as name, ExitStack() as held:
         with (
@@ -265,14 +269,14 @@ def copy(path: Path, place: Path) -> Path:
                 raise sqlite3.DatabaseError(fault.splitlines()[-1])
         if place.exists():
             if place.samefile(path) or _began(place) != _began(name):
-                raise OptionError(f"{place} exists, and is not an earlier copy of this study; choose another name")
+                raise OptionError(f"{place} exists and is not an earlier copy of this study; choose another name")
             held.callback(Lock(place).release)
         os.replace(name, place)
     return place
 
 
 def _began(path: Path) -> object:
-    """Identity of a study and its copies; None for another file."""
+    """Return a value that is equal for a study and its copies, or None for a file that is not a study."""
     try:
         with closing(connect(check(path), durable=False, reading=True)) as base:
             return base.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
@@ -282,7 +286,8 @@ def _began(path: Path) -> object:
 
 @contextmanager
 def _unfinished(place: Path) -> Iterator[Path]:
-    """A temporary file next to a path, readable by its owner only, removed unless it was renamed."""
+    """Create a temporary file next to a path, which only its owner can read. Remove the file at the end if it was not
+    renamed."""
     name = place.with_name(f".custodes-{os.urandom(8).hex()}")
     UNFINISHED.add(str(name))
     try:
@@ -296,7 +301,7 @@ def _unfinished(place: Path) -> Iterator[Path]:
 
 
 def check(path: str | Path) -> Path:
-    """The real path of a study's file; `InputError` for other files."""
+    """Return the real path of a study file. Raise `InputError` for other files."""
     place = Path(os.path.realpath(path))
     way = "create one with custodes annotate new"
     try:
@@ -313,13 +318,13 @@ def check(path: str | Path) -> Path:
         ((version,),) = base.execute("PRAGMA user_version")
         if version != VERSION:
             raise InputError(
-                f"{path}: version {version} of the study file, expected {VERSION}; use the custodes that wrote it"
+                f"{path}: the study file has version {version}, expected {VERSION}; use the custodes that wrote it"
             )
         check_sound(base)
         if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
             raise sqlite3.DatabaseError("a study without a plan")
         if base.execute(LACKING).fetchone() != (0,):
-            raise sqlite3.DatabaseError("outputs of its comparisons are missing")
+            raise sqlite3.DatabaseError("outputs of comparisons are missing")
         if (column := base.execute(NOT_JSON).fetchone()) is not None:
             raise sqlite3.DatabaseError(f"{column[0]} does not hold the expected JSON")
     return place
@@ -327,7 +332,7 @@ def check(path: str | Path) -> Path:
 
 @contextmanager
 def whole(base: sqlite3.Connection) -> Iterator[None]:
-    """Transaction: commit on success, else roll back."""
+    """Run a transaction, which is committed on success and otherwise rolled back."""
     base.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -340,7 +345,7 @@ def whole(base: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def told(path: str | Path) -> Iterator[None]:
-    """Convert errors of SQLite into one line."""
+    """Convert errors of SQLite to an `InputError` with one line."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
@@ -351,7 +356,8 @@ def told(path: str | Path) -> Iterator[None]:
 
 
 class Lock:
-    """Lock for the one server of a study: a lock of the file next to it, released when the process ends."""
+    """Lock that allows only one server for a study. The lock belongs to a file next to the study, and is released when
+    the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
@@ -359,7 +365,7 @@ class Lock:
             lock(self._file, wait=False)
         except OSError:
             self._file.close()
-            raise InputError(f"{path}: another program serves this study; stop it, or use its owner's page") from None
+            raise InputError(f"{path}: another program serves this study; stop it, or use the owner's page") from None
 
     def release(self) -> None:
         """Release the lock."""

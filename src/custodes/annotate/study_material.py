@@ -1,4 +1,4 @@
-"""The displayed content of a study: items, outputs, images, and the preferences of a metric."""
+"""The displayed content of a study (items, outputs and images), and the preferences of its metric."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str | None]
-"""Two systems to compare, or one to rate."""
+"""Two systems to compare, or one system to rate and None."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """An item: `context` is a text, or turns as JSON (see `turns_of`); `images` are paths; `references` are stored for
-    metrics and not displayed."""
+    """An item. `context` is a text, or the turns of a dialogue as JSON (see `turns_of`). `images` are paths.
+    `references` are stored for metrics and not displayed."""
 
     label: str
     cluster: str = ""
@@ -59,13 +59,13 @@ class SystemOutput:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to display."""
+        """Whether the output has neither text nor images."""
         return not self.text.strip() and not self.images
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyMaterial:
-    """Items in file order, systems sorted, and the existing outputs by item and system."""
+    """Items in file order, systems in alphabetical order, and the existing outputs by item and system."""
 
     items: tuple[Item, ...]
     systems: tuple[str, ...]
@@ -73,11 +73,11 @@ class StudyMaterial:
 
     @classmethod
     def of(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
-        """The texts of a study; InputError without any."""
+        """Return the texts of a study. Raise `InputError` if the study has no texts."""
         source = study.outputs
         if source is None or not source.texts.height:
             raise InputError(
-                f"{study.name}: no texts to show; give outputs (columns item, system, text, or item and outputs)"
+                f"{study.name}: there are no texts; give outputs (columns item, system, text, or item and outputs)"
             )
         chosen = study.selection.get("systems") if systems is None else systems
         systems_there = tuple(source.texts["system"].unique().sort())
@@ -102,16 +102,16 @@ class StudyMaterial:
         return cls(items=tuple(items), systems=tuple(sorted(selected)), outputs=outputs)
 
     def labels(self) -> list[str]:
-        """The labels of the items."""
+        """Return the labels of the items."""
         return [item.label for item in self.items]
 
     def images(self) -> list[str]:
-        """The paths of all images."""
+        """Return the paths of all images of items and outputs."""
         above = [path for item in self.items for path in item.images]
         return above + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
-        """The material with images renamed to the names under which they are served."""
+        """Return the material with the names under which images are served, instead of their paths."""
         return replace(
             self,
             items=tuple(replace(entry, images=_named(entry.images, names)) for entry in self.items),
@@ -124,13 +124,13 @@ def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
-    """A study, or sources read as a study, and its displayed content."""
+    """Return a study and its displayed content. If `texts` is not a study, it is read as a study."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     return study, StudyMaterial.of(study, systems=systems)
 
 
 def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode: str) -> list[Pair]:
-    """The pairs of systems to compare: all, or those named ('A:B', or two names).
+    """Return the pairs of systems to compare: all pairs, or the pairs that are named ('A:B', or two names).
 
     >>> pairs_of(["A", "B", "C"], ["A:C"], mode="compare"), pairs_of(["A", "B"], None, mode="rate")
     ([('A', 'C')], [('A', None), ('B', None)])
@@ -138,11 +138,13 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     labels_known = sorted(systems)
     if mode == "rate":
         if pairs is not None:
-            raise OptionError(f"pairs={shown(pairs)} has no effect: annotators rate single outputs; see systems")
+            raise OptionError(
+                f"pairs={shown(pairs)} has no effect, because annotators rate single outputs; use systems instead"
+            )
         return [(system, None) for system in labels_known]
     if len(labels_known) < 2:
         raise InputError(
-            f"only one system ({', '.join(labels_known)}), and a comparison needs two; add systems, "
+            f"only one system ({', '.join(labels_known)}), but a comparison needs two; add systems, "
             'or collect ratings with mode = "rate"'
         )
     if pairs is None:
@@ -155,7 +157,7 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
     names = entry
-    if isinstance(entry, str):  # labels may contain colons: of all splits, use the one that names two systems
+    if isinstance(entry, str):  # labels may contain colons; use the split that names two systems
         cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
         names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
@@ -172,23 +174,23 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
 LARGEST = 5 * 2**20
 """Maximum size of an image in bytes."""
 PIXELS = 40_000_000
-"""Maximum number of pixels of an image, over all frames of an animation."""
+"""Maximum number of pixels of an image; for an animation, of all frames together."""
 TYPES = {
     "PNG": ("image/png", "png"),
     "JPEG": ("image/jpeg", "jpg"),
     "WEBP": ("image/webp", "webp"),
     "GIF": ("image/gif", "gif"),
 }
-"""Allowed formats, by Pillow's name. SVG is not allowed, as it may contain programs."""
+"""Allowed formats by Pillow's name. SVG is not allowed, because an SVG file may contain programs."""
 KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
-"""Metadata that are kept: colours and animation."""
+"""Metadata that are kept. They describe colours and animation."""
 REMOTE = ("http://", "https://", "data:", "ftp://")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Medium:
-    """An image as served: its name consists of the hash of its content (SHA-256) and its type, and reveals no
-    author."""
+    """An image as it is served. Its name consists of the SHA-256 hash of its content and the extension of its type, so
+    the name does not reveal the author."""
 
     name: str
     type: str
@@ -196,16 +198,17 @@ class Medium:
 
 
 def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
-    """Each path with its image; InputError for the first invalid one."""
+    """Return the image of each path. Raise `InputError` for the first invalid path or image."""
     distinct = list(dict.fromkeys(paths))
     return {path: medium(path) for path in progress(distinct, total=len(distinct), desc="images")} if distinct else {}
 
 
 def medium(path: str) -> Medium:
-    """The image in a file; InputError for an address, and for a file that is not a displayable image."""
+    """Return the image in a file. Raise `InputError` for a web address, and for a file that is not a displayable
+    image."""
     if path.lower().startswith(REMOTE):
         raise InputError(
-            f"image {shown(path)}: an address, and a study can show files only; download it and give its path"
+            f"image {shown(path)}: this is an address, but images must be files; download the image and give its path"
         )
     place = Path(path)
     if "\0" in path:
@@ -217,7 +220,7 @@ def medium(path: str) -> Medium:
         size = place.stat().st_size
         if size > LARGEST:
             raise InputError(
-                f"image {shown(path)}: {size / 2**20:.1f} MiB, and the limit is {LARGEST >> 20} MiB; make it smaller"
+                f"image {shown(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make it smaller"
             )
         content = place.read_bytes()
     except OSError as problem:
@@ -227,7 +230,7 @@ def medium(path: str) -> Medium:
 
 
 def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
-    """Type and content of the image, encoded again from its pixels."""
+    """Return the type of an image, and its content encoded again from its pixels."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
@@ -241,24 +244,27 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
                 if pixels > PIXELS:
                     raise InputError(
                         f"image {shown(path)}: {image.width} x {image.height} pixels ({pixels / 1000000.0:.0f} "
-                        f"million in all), and the limit is {PIXELS // 10**6} million; make it smaller"
+                        f"million in all), but the limit is {PIXELS // 10**6} million; make the image smaller"
                     )
                 name = str(image.format)
                 moves = getattr(image, "is_animated", False)
                 return TYPES[name], _saved(image if moves else ImageOps.exif_transpose(image), name, moves=moves)
     except Image.DecompressionBombError:
-        raise InputError(f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make it smaller") from None
+        raise InputError(
+            f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
+        ) from None
     except UnidentifiedImageError:
         raise InputError(f"image {shown(path)}: the content is not an image; allowed: {allowed}") from None
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
         why = " ".join(str(problem).split())[:100] or type(problem).__name__
-        raise InputError(f"image {shown(path)}: damaged ({why}); save it again as {allowed}") from None
+        raise InputError(f"image {shown(path)}: damaged ({why}); save the image again as {allowed}") from None
 
 
 def _saved(image: Image, name: str, *, moves: bool) -> bytes:
-    """The pixels as an image file, upright, without metadata such as place, camera and comments."""
+    """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
+    comments."""
     image.load()
     info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
     image.info = info
@@ -277,10 +283,11 @@ def _saved(image: Image, name: str, *, moves: bool) -> bytes:
 def metric_signs(
     study: Study, metric: str, material: StudyMaterial, pairs: Sequence[Pair], *, aspect: str
 ) -> tuple[str, Signs]:
-    """The name of the metric that a pattern selects, and its preferences (pairs, items): 1, 0, -1 or `ABSENT`.
+    """Return the name of the metric that a pattern selects, and the metric's preferences (pairs, items): 1, 0, -1 or
+    `ABSENT`.
 
-    Scores that differ only by rounding error are ties. OptionError if the pattern selects none or several, InputError
-    if the metric has no scores of these outputs.
+    Scores that differ only by rounding error are ties. Raise `OptionError` if the pattern does not select exactly one
+    metric, and `InputError` if the metric has no scores of these outputs.
     """
     aspects = study.aspects
     chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
@@ -292,8 +299,8 @@ def metric_signs(
     scored = [aspect] if aspect in aspects else list(dict.fromkeys(chosen._rows_of([name])["aspect"]))
     if len(scored) > 1:
         raise OptionError(
-            f"metric={metric!r} has scores of {len(scored)} aspects ({listed(scored)}), and the "
-            "first aspect of the question is none of these; give it one of these names"
+            f"metric={metric!r} has scores of {len(scored)} aspects ({listed(scored)}), but the "
+            "first aspect of the question is not among them; give this aspect one of these names"
         )
     scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
     noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
@@ -309,5 +316,5 @@ def metric_signs(
         here = (rows.pair == number) & (items[rows.item] >= 0)
         row[items[rows.item[here]]] = turn * rows.sign[here]
     if (signs == ABSENT).all():
-        raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add them")
+        raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add the scores")
     return name, signs

@@ -1,4 +1,5 @@
-"""Status of a study for a terminal or a program, as on the owner's page, also while it is being served."""
+"""Status of a study for a terminal or a program, with the content of the owner's page. The study may be served
+meanwhile."""
 
 from __future__ import annotations
 
@@ -26,38 +27,39 @@ IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
 @result
 class Status(Result):
-    """Status of a study; see `status`."""
+    """Status of a study. See `status`."""
 
     BY: ClassVar[str] = ""
 
     study: pl.DataFrame = table(
         "One row: the whole study.",
         label("name", "name of the study, from the plan"),
-        label("state", "open, paused, stopped, or finished (every pair is decided, or ended undecided)"),
-        count("invited", "annotators who have a link or arrived by themselves"),
-        count("began", "of these, annotators who started"),
+        label("state", "open, paused, stopped, or finished (every pair is closed: decided, or ended undecided)"),
+        count("invited", "annotators who got a personal link or arrived by the open link"),
+        count("began", "invited annotators who have started"),
         count("answers", "answers to real comparisons"),
         count("paid", "paid answers of all kinds", essential=False),
         count("refused", "comparisons that an annotator could not judge", essential=False),
-        score("spent", "cost with the platform's fee, in the currency of the plan; null without a price"),
+        score("spent", "cost so far with the platform's fee, in the currency of the plan; null without a price"),
         score("to_come", "paid answers still needed; the interval has 80 % probability", interval=True),
-        score("cost", "cost still to come", interval=True),
+        score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "hours at the rate of the last half hour; null without answers in that time, or if the study cannot finish",
+            "expected further hours at the rate of the last half hour; null without answers in that time, or if the "
+            "study cannot finish",
             interval=True,
         ),
-        score("wage", "hourly wage at the median time of an answer; null with too few timed answers"),
+        score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
         count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair. Decisions come from completed interim analyses only; the current analysis "
-        "shows its number of answers.",
+        "One row per pair. Decisions come from completed interim analyses only. Of the current analysis, "
+        "only the number of answers is given.",
         label("system_a", "the first system"),
-        label("system_b", "the second; empty for ratings"),
+        label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),
         count("answered", "answers in the current interim analysis"),
-        count("wanted", "answers it needs"),
+        count("wanted", "answers that the current interim analysis needs"),
         count("looks_done", "completed interim analyses"),
         count("looks", "planned interim analyses", essential=False),
         label("better", "the better system according to the last completed interim analysis; empty if undecided"),
@@ -67,32 +69,40 @@ class Status(Result):
             "wins minus losses of system_a as a proportion; for stopped pairs, adjusted for interim analyses",
             interval=True,
         ),
-        count("impossible", "comparisons settled without an answer", essential=False),
-        count("annotators", "annotators whose answers count; below 10, results describe only these"),
+        count(
+            "impossible",
+            "comparisons that ended without an answer, because annotators could not judge them",
+            essential=False,
+        ),
+        count(
+            "annotators",
+            "annotators whose answers count; if there are fewer than 10, results describe only these annotators",
+        ),
     )
     persons: pl.DataFrame = table(
         "One row per annotator.",
         label("worker", "label of the annotator in every file"),
         label("source", "link or platform", essential=False),
         count("answers", "answers to real comparisons"),
-        count("batches", "completed", essential=False),
-        score("seconds", "median seconds per answer, while the page was visible"),
+        count("batches", "batches that the annotator has begun", essential=False),
+        score("seconds", "median of the seconds per answer for which the page was visible"),
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions shown"),
-        share("first_shown", "proportion of decided answers for the output shown first"),
-        share("agreed", "proportion of second ratings equal to the first"),
-        label("standing", "ok, watch, blocked or excluded"),
-        labels("flags", "why"),
+        share("first_shown", "proportion of the answers other than ties that prefer the output shown first"),
+        share("agreed", "proportion of second ratings that are equal to the first rating"),
+        label("standing", "status of the annotator: ok, watch, blocked or excluded"),
+        labels("flags", "reasons for the standing"),
     )
 
 
 @checked
 def status(path: str | Path) -> Status:
-    """Status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and expected
-    further cost.
+    """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
+    expected further cost.
 
-    Notes state whether the current annotators cannot complete the study, and whether decisions are based on few
-    annotators. The study may be served meanwhile: a copy is read. Raises `InputError` for other files.
+    The notes say whether the current annotators cannot complete the study, and whether decisions are based on few
+    annotators. The study may be served meanwhile, because a copy is read. Raises `InputError` for files that are not a
+    study.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -114,7 +124,7 @@ def status(path: str | Path) -> Status:
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """The current status of a study, read from a copy, as it may be served meanwhile."""
+    """Return the current status of a study. It is read from a copy, because the study may be served meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy = study_file.copy(path, Path(folder, "study.db"))
         with closing(Service.open(copy, threaded=False, durable=False)) as service:
@@ -122,7 +132,7 @@ def snapshot_of_file(path: Path) -> Snapshot:
 
 
 def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
-    """Notes on comparisons that nobody could judge, and on a study without new answers."""
+    """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
     where = {
         f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible for pair in now.pairs if pair.impossible
     }
@@ -132,12 +142,12 @@ def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
         (
             IMPOSSIBLE,
             total,
-            f"{total} comparisons are settled without an answer, since no annotator could judge them: {named}",
+            f"{total} comparisons ended without an answer, because annotators could not judge them: {named}",
         ),
         (
             NOBODY,
             ahead.stuck == "nobody",
-            "no answer for a day, so no end can be estimated; remind or invite annotators",
+            "there was no answer for a day, so the remaining time cannot be estimated; remind or invite annotators",
         ),
     )
 
@@ -203,7 +213,8 @@ def _person(person: PersonNow) -> dict[str, Any]:
 
 
 def notes_of(path: str | Path) -> list[str]:
-    """Notes from the creation of a study: excluded questions and texts displayed as plain text, with reasons."""
+    """Return the notes from the creation of a study, with reasons: excluded questions, and texts that are displayed as
+    plain text."""
     real = study_file.check(path)
     with study_file.told(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
         messages = base.execute(

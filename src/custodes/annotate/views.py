@@ -1,4 +1,4 @@
-"""Views of a session, and actions of an annotator: the interface between service and pages."""
+"""Views of a session and actions of an annotator: the interface between the service and the pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One output as displayed: safe HTML, and the names of its images."""
+    """An output as displayed: safe HTML, and the names of images."""
 
     html: str
     media: tuple[str, ...] = ()
@@ -16,8 +16,11 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A question: `sides` are two outputs in displayed order, or one. `number` of `of` in its batch. `given`: the
-    withdrawn answer, if it is corrected. `training`: qualification questions.
+    """The view of a question.
+
+    `number` is the position of the question in a batch of `of` questions. `sides` are two outputs in displayed order,
+    or one output to rate. If the annotator corrects an answer, `given` is the withdrawn answer, by aspect. `can_undo`:
+    whether the previous answer may be withdrawn. `training`: whether this is a qualification question.
     """
 
     assignment: int
@@ -32,7 +35,8 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A worked example of the instructions: the correct answer (for the first side), and why."""
+    """A worked example of the instructions. `expected` is the correct answer for the first side, and `why` explains
+    it."""
 
     context: Side
     sides: tuple[Side, ...]
@@ -42,21 +46,22 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """The consent page; `digest` identifies the text."""
+    """The consent page. `digest` identifies the consent text."""
 
     digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instructions:
-    """The instructions, with examples."""
+    """The instructions, with worked examples."""
 
     examples: tuple[Example, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """A batch is complete, and further batches follow."""
+    """The page between two batches. `batches` and `answers` are the numbers of batches and of answers that the
+    annotator has completed so far."""
 
     batches: int
     answers: int
@@ -64,26 +69,30 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """There is no free question now, but others may leave some unanswered; the page reloads after some seconds."""
+    """The page without a free question. Other annotators may leave questions unanswered, so the page reloads after some
+    seconds."""
 
     seconds: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The end of a visit: `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner),
-    stopped, left (after paid work), declined (before any), erased; `code` is the completion code."""
+    """The end of a visit.
+
+    `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner), stopped, left (after paid
+    work), declined (before paid work) and erased. `code` is the completion code.
+    """
 
     why: str
     code: str | None
     answers: int
     later: bool = False
-    """Whether more questions may come by this link: the study continues, and the link is personal."""
+    """Whether this link may get questions later. This is so if the study continues and the link is personal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paused:
-    """The owner paused the study."""
+    """The page of a study that the owner has paused."""
 
 
 View = Consent | Instructions | Ask | Break | Wait | Paused | Done
@@ -91,7 +100,7 @@ View = Consent | Instructions | Ask | Break | Wait | Paused | Done
 
 @dataclass(frozen=True, kw_only=True)
 class Agree:
-    """Consent to the text with this digest; `form`: other fields."""
+    """The annotator agrees to the consent text with this digest. `form` has further fields of the form."""
 
     digest: str
     form: Mapping[str, str] = field(default_factory=dict)
@@ -99,12 +108,12 @@ class Agree:
 
 @dataclass(frozen=True, kw_only=True)
 class Decline:
-    """The annotator refused consent, or left."""
+    """The annotator declines the consent text, or leaves the study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Begin:
-    """The instructions were read, or the break is over."""
+    """The annotator has read the instructions, or ends the break."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +123,12 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """By aspect: 1 the first output is better, 0 equal, -1 the second; or a rating. `seconds`: visible time.
-    `both_bad`: equal, since both are bad."""
+    """The annotator answers a question.
+
+    `values` has the answer for each aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
+    output is better, or a rating. `seconds` is the time for which the question was visible. `both_bad`: whether both
+    outputs are equal because both are bad.
+    """
 
     assignment: int
     values: Mapping[str, int]
@@ -125,7 +138,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Skip:
-    """The question cannot be judged: language, broken, offensive or other."""
+    """The annotator cannot judge the question. `reason` is language, broken, offensive or other."""
 
     assignment: int
     reason: str
@@ -134,14 +147,14 @@ class Skip:
 
 @dataclass(frozen=True, kw_only=True)
 class Undo:
-    """Withdraw the last answer (the one before this assignment)."""
+    """The annotator withdraws the answer to the question before this assignment."""
 
     assignment: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comment:
-    """A comment to the owner."""
+    """The annotator sends a comment to the owner."""
 
     text: str
     assignment: int | None = None
@@ -149,7 +162,7 @@ class Comment:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Request to highlight differing words."""
+    """The annotator requests that differing words are highlighted."""
 
     assignment: int
 

@@ -1,6 +1,7 @@
 """The current page of a visit, and the actions of an annotator.
 
-If there is no open question, one is assigned. Each action is validated and written once; repeating it has no effect.
+If a visit has no open question, a question is assigned. Each action is validated and written once. Repeating an action
+has no effect.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ from custodes.annotate.views import (
 from custodes.errors import InputError, listed, shown
 
 WAIT, SOONEST = 20, 5
-"""Seconds until a waiting page reloads, and their minimum."""
+"""Maximum and minimum seconds until a waiting page reloads."""
 AN_HOUR = 3600.0
-"""Seconds that an annotator with a personal link waits for the next interim analysis: there is no completion code, and
-each annotator is needed."""
+"""Maximum seconds that an annotator with a personal link waits for the next interim analysis. Such an annotator waits
+long, because each invited annotator is needed and no platform expects a completion code."""
 SKIPPING = ("language", "broken", "offensive", "other")
 LONGEST_COMMENT = 5000
-"""Maximum number of characters of a stored comment."""
+"""Maximum number of characters of a comment. Further characters are not stored."""
 
 
 def view_of(log: EventLog, session: Session) -> View:
-    """The page of a session. An open question stays the same."""
+    """Return the current page of a session. An open question is displayed again."""
     state, worker = log.state, session.worker
     for issued in session.open:
         log.renew(issued)
@@ -85,12 +86,12 @@ def view_of(log: EventLog, session: Session) -> View:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a text, a token or an id, which identifies it."""
+    """Return the SHA-256 digest that identifies a text, a token or an id."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _next(log: EventLog, session: Session) -> View:
-    """The next page: qualification, a batch, a break, or the end."""
+    """Return the next page: a qualification question, a question of the batch, a break, or the end."""
     state, worker, annotators = log.state, session.worker, log.state.plan.annotators
     if worker.qualified is None and annotators.qualification:
         if worker.work.trained < annotators.qualification:
@@ -114,14 +115,14 @@ def _next(log: EventLog, session: Session) -> View:
 
 
 def _begin_batch(log: EventLog, session: Session) -> None:
-    """Begin a batch and draw the positions of its control questions."""
+    """Begin a batch, and draw the positions of its control questions."""
     batch = session.worker.batches + 1
     rng = Random(f"{log.state.plan.seed} batch {session.id} {batch}")
     log.event("batch", session=session, batch=batch, known=assignment_policy.schedule(log.state, batch, rng))
 
 
 def is_done(log: EventLog, session: Session) -> bool:
-    """Whether a batch of a visit is complete, and no other has begun."""
+    """Whether the current batch of a visit is complete and the next batch has not begun."""
     return session.batch > 0 and session.number >= log.state.plan.annotators.batch and not session.open
 
 
@@ -176,7 +177,8 @@ def _assigned(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
 
 
 def _without_question(log: EventLog, session: Session) -> View:
-    """The page without a free question: wait, if others may return one, else the end."""
+    """Return the page of an annotator for whom no question is free. The annotator waits if questions may become free
+    soon; otherwise the visit ends."""
     if _is_open(log) and _is_anybody_at_work(log, session):
         now, first = log.clock.steady(), min(log.leases.values(), default=None)
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
@@ -188,10 +190,8 @@ def _without_question(log: EventLog, session: Session) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
-    """Whether other annotators have an open question of any kind;
-
-    after a control question they continue with questions of the analysis.
-    """
+    """Whether another annotator has an open question of any kind. Control questions count, because after a control
+    question the annotator continues with questions of the analysis."""
     return any(
         not issued.expired and not other.worker.excluded
         for other in log.state.sessions.values()
@@ -201,8 +201,9 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
 
 
 def _patience(log: EventLog, worker: Annotator) -> float:
-    """Longest waiting time in seconds: the longest lease (with a personal link, an hour) if another interim analysis
-    may begin, that of a question now if others can only return one, 0 if this annotator has reached the maximum."""
+    """Return the maximum waiting time in seconds. If another interim analysis may begin, this is the longest lease, or
+    an hour with personal links. Otherwise, only questions of other annotators can become free, so this is the current
+    length of a lease, or 0 if this annotator has reached the cap in all open pairs."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE
@@ -210,14 +211,15 @@ def _patience(log: EventLog, worker: Annotator) -> float:
 
 
 def _done(log: EventLog, session: Session, why: str) -> Done:
-    """The end of a visit, with a completion code that is drawn once."""
+    """Return the end of a visit. The completion code is drawn only once."""
     if why not in session.codes and why != "declined":
         log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
     return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
 def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = None) -> IssuedQuestion | None:
-    """The answer that may be withdrawn: the last one of this batch, while its interim analysis is incomplete."""
+    """Return the question whose answer may be withdrawn, or None. This is the latest answered question of the batch
+    (before the question `before`, if given), if its interim analysis is incomplete."""
     assignments = log.state.assignments
     for issued in sorted(session.answered, key=lambda one: one.number, reverse=True):
         if before is not None and issued.number >= before.number:
@@ -267,14 +269,14 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
 
 
 def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
-    """Context and outputs of a control question."""
+    """Return the context and the outputs of a control question."""
     media = json.loads(images) if images else {}
     parts = {"context": context, "first": first, "second": second}
     return [Side(html=html, media=tuple(media.get(part, ()))) for part, html in parts.items()]
 
 
 def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
-    """Worked examples, in the given order."""
+    """Return the worked examples in the order in which they were given."""
     query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
     for expected, why, *parts in base.execute(query):
@@ -287,9 +289,10 @@ def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
 
 
 def do(log: EventLog, session: Session, act: Act) -> bool:
-    """Write an action; False for a question of another session or an unknown one. `InputError` for an invalid answer.
+    """Perform an action and write it to the file. Return False if the question is unknown or belongs to another
+    session. Raise `InputError` for an invalid answer.
 
-    Actions of annotators who left or were erased are not written.
+    Actions of annotators who left or were erased have no effect.
     """
     if session.is_closed:
         return True
@@ -331,7 +334,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 
 def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
-    """Write an answer or a refusal; a second one to the same question has no effect."""
+    """Write an answer or a refusal. A second answer to the same question has no effect."""
     values = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
     if issued.counts or issued.is_void:
         return
@@ -339,7 +342,7 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     late = issued.unit is not None and log.leases.get(issued.id, now) <= now
     role, at = _role(log, issued), log.clock.wall()
     took = max(0.0, at - issued.at)
-    # The time measured by the page, limited to the time measured here; None if invalid.
+    # The visible time that the page measured, at most the time that the server measured; None if invalid.
     visible = min(act.seconds, took) if act.seconds is not None and act.seconds >= 0 else None
     is_late = int(late or issued.expired)
     rows = [
@@ -349,14 +352,14 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     log.leases.pop(issued.id, None)
     log.put(*rows)
     worker = issued.session.worker
-    # Only control questions end participation automatically; annotators readmitted by the owner stay.
+    # Only control questions end participation automatically, except for annotators whom the owner readmitted.
     is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if is_judged and standing_of(log, worker, typical=None, annotators=annotator_of(log)).name == "blocked":
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
 def _role(log: EventLog, issued: IssuedQuestion) -> str:
-    """Role of an answer: a late primary answer counts as primary only if the unit is still free."""
+    """Return the role of an answer. A late primary answer remains primary only if its unit is still free."""
     if issued.role != "primary" or issued.unit is None:
         return issued.role
     state = log.state
@@ -371,7 +374,8 @@ def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
 
 
 def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[str, float | None, str]]:
-    """An answer for every aspect, for the pair's first system; `InputError` for an invalid one."""
+    """Return the answer to every aspect, from the view of the first system of the pair. Raise `InputError` for an
+    answer that is missing or not allowed."""
     question = log.state.plan.question
     missing = [aspect for aspect in question.aspects if aspect not in act.values]
     if missing:
@@ -390,7 +394,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
 
 
 def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
-    """Ask the last question again; its answer no longer counts."""
+    """Assign the previous question again. Its earlier answer no longer counts."""
     last = can_undo(log, session, before)
     if last is None:
         return
@@ -416,23 +420,25 @@ def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
 
 
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
-    """Exclude an annotator: answers no longer count, and there are no more questions."""
+    """Exclude an annotator. The answers in incomplete interim analyses no longer count, and the annotator gets no more
+    questions."""
     log.put(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
 def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
-    """Readmit an annotator; answers count again unless they were replaced."""
+    """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
     for issued in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
         log.event("second", session=issued.session, issued=issued)
 
 
 def annotator_of(log: EventLog) -> int:
-    """Number of annotators with answers."""
+    """Return the number of annotators with answers, but at least 1."""
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
 
 
 def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, annotators: int) -> Standing:
-    """Status of an annotator among `annotators`; `typical`: the usual visible seconds per answer in this study."""
+    """Return the status of an annotator. `annotators` is the number of annotators, and `typical` is the typical number
+    of visible seconds per answer in this study."""
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(

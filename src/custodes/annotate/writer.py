@@ -1,8 +1,8 @@
-"""A single thread that performs all operations on a study, with all waiting ones in one transaction.
+"""A single thread that performs all operations on a study. Operations that wait at the same time share one transaction.
 
-An operation is acknowledged when its transaction is on disk, so a killed process or a full disk loses nothing
-acknowledged. Committing many operations at once makes a single file fast enough: a disk syncs some hundred times per
-second.
+An operation is acknowledged when its transaction is on disk. So a killed process or a full disk loses no acknowledged
+operation. A disk syncs only some hundred times per second. A single file is still fast enough, because many operations
+are committed at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MOST = 500
 
 
 class Writer:
-    """Sequential operations on a study. `again`: function that reloads the state from the file after a failure.
+    """Perform operations on a study one after the other. After a failure, the function `again` reloads the state from
+    the file.
 
     Without a thread, operations run immediately in the calling thread.
     """
@@ -43,16 +44,16 @@ class Writer:
 
     @property
     def failing(self) -> str:
-        """The reason why nothing can be written, according to the last operation; '' if it can."""
+        """The reason why nothing can be written, according to the latest operation, or '' if writing is possible."""
         if self._problem is None:
             return ""
         return "No space left" if self._problem.sqlite_errorcode == sqlite3.SQLITE_FULL else str(self._problem)
 
     def do(self, act: Callable[[], T]) -> Future[T]:
-        """Queue an operation; the result is available when its changes are on disk. An operation that fails with
-        `CustodesError` has changed nothing.
+        """Queue an operation and return its future. The result is available when the changes are on disk.
 
-        Fails with `StudyBusy` if the file could not be written.
+        An operation that fails with `CustodesError` has changed nothing. It fails with `StudyBusy` if the file could
+        not be written.
         """
         future: Future[T] = Future()
         if self._is_closed:
@@ -65,7 +66,7 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Finish waiting operations and accept no more."""
+        """Finish the waiting operations, and accept no more operations."""
         self._is_closed = True
         if self._thread is not None:
             self._waiting.put(None)
@@ -130,10 +131,8 @@ class Writer:
                 future.set_exception(refused)
 
     def _still(self) -> sqlite3.Error | None:
-        """The reason why nothing can be written yet, or None;
-
-        tested by allocating space and rewriting a constant value.
-        """
+        """Return the error that still prevents writing, or None. The test allocates space and rewrites a constant
+        value."""
         try:
             with whole(self._base):
                 self._base.execute("SAVEPOINT room")
@@ -146,9 +145,9 @@ class Writer:
         return None
 
     def _read(self, jobs: Sequence[Job], why: sqlite3.Error) -> None:
-        """Run operations in read-only mode.
+        """Run operations in read-only mode, because the file cannot be written.
 
-        Operations that write fail at their first row, before the state is changed.
+        An operation that writes fails at its first row, before it changes the state.
         """
         self._base.execute("PRAGMA query_only = ON")
         for future, act in jobs:
@@ -161,7 +160,8 @@ class Writer:
         self._base.execute("PRAGMA query_only = OFF")
 
     def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
-        """The result of an operation, or the error by which it was rejected before changing anything."""
+        """Return the result of an operation, or the error with which the operation was refused before it changed
+        anything."""
         before = self._base.total_changes
         try:
             return act(), None
@@ -171,7 +171,7 @@ class Writer:
             return None, problem
 
     def _undone(self) -> None:
-        """Undo the changes of this transaction to the state."""
+        """Undo all changes of this transaction: roll back the file, and reload the state."""
         if self._base.in_transaction:
             self._base.execute("ROLLBACK")
         try:

@@ -1,1 +1,1 @@
-"""The web pages of annotators and of the owner."""
+"""The web pages of annotators and of the owner of a study."""

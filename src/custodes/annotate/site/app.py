@@ -1,4 +1,4 @@
-"""The routes of the site: requests are passed to the service, views are rendered as pages."""
+"""The routes of the site. Requests are passed to the service, and views are rendered as pages."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from custodes.annotate.views import Comment, Example, Mark, Undo, View
 from custodes.errors import InputError
 
 HEALTHY = 2.0
-"""Seconds within which the writer of every study must respond."""
+"""Maximum seconds until the writer of every study responds to a health check."""
 
 FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
 REMEMBERED = 100_000
-"""Maximum number of tokens whose study is cached, with several studies."""
+"""Maximum number of tokens for which the study is cached, if several studies are served."""
 
 
 def known(view: View | None) -> View:
-    """The view of an existing token; else HTTPException 404."""
+    """Return the view of a token. Raise HTTPException 404 if there is no view, because the token is unknown."""
     if view is None:
         raise HTTPException(404)
     return view
 
 
 async def examples_of(service: Service) -> tuple[Example, ...]:
-    """Worked examples of a study, read from its file."""
+    """Return the worked examples of a study, which are read from the study file."""
     return await run_in_threadpool(lambda: service.examples)
 
 
 class Site:
-    """State shared by the handlers: the studies by name, and the study of each token."""
+    """State that the handlers share: the studies by name, and the study of each token."""
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
         self.services, self.public_url = services, public_url
         self._homes: dict[str, Service] = {}
 
     async def find(self, token: str) -> Service:
-        """The study of a token; HTTPException 404 if there is none."""
+        """Return the study of a token. Raise HTTPException 404 if the token belongs to no study."""
         if len(self.services) == 1:
-            return next(iter(self.services.values()))  # this page checks the token itself
+            return next(iter(self.services.values()))  # with a single study, the token is checked later
         if token not in self._homes:
             for service in self.services.values():
                 if await asyncio.wrap_future(service.view(token)) is not None:
@@ -65,7 +65,8 @@ class Site:
         return self._homes[token]
 
     async def index(self, request: Request) -> Response:
-        """The start page: the entry page of the study if there is only one open study."""
+        """Redirect to the entry page if only one study is served and it has an open link; otherwise raise HTTPException
+        404."""
         if len(self.services) == 1:
             name, service = next(iter(self.services.items()))
             if service.plan.annotators.recruit == "open":
@@ -131,7 +132,7 @@ class Site:
                 marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
-            except StudyBusy:  # the answer could not be stored and is returned with the page
+            except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
                 page = pages.message("busy", service.plan, path=path, fields=fields)
                 return HTMLResponse(page, 503, {"Retry-After": "5"})
             # Redirect to the page, since reloading the response of a POST would ask for confirmation.
@@ -141,7 +142,7 @@ class Site:
         return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks), status)
 
     async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool) -> str:
-        """The page of a view; rendered in a thread if texts must be compared."""
+        """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
         page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 
@@ -199,9 +200,11 @@ class Site:
 
 
 def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
-    """The site of some studies, by their names in addresses.
+    """Return the site that serves studies. `services` has the studies by their names in addresses.
 
-    `public_url`: address for annotators. `secret` signs the owner's cookie, which `owner_key` grants."""
+    `public_url` is the address for annotators. `secret` signs the owner's cookie. The owner gets this cookie by signing
+    in with `owner_key`.
+    """
     site = Site(services, public_url)
     return Starlette(
         routes=[

@@ -1,4 +1,4 @@
-"""Conversion of submitted forms of a visit to actions."""
+"""Conversion of forms that annotators send to actions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from custodes.annotate.views import Act, Agree, Answer, Begin, Comment, Decline,
 from custodes.annotate.visits import SKIPPING
 
 BOTH_BAD = "bad"
-"""The value of a tie between two bad outputs."""
+"""The value of a form field if both outputs are equally bad."""
 
 
 class UnreadError(ValueError):
-    """An invalid form; its text is a key of the words."""
+    """A form is invalid. The text of the error is a key of the words."""
 
 
 def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
-    """The action of a form; UnreadError for an invalid one.
+    """Return the action that a form requests. Raise `UnreadError` for an invalid form.
 
     >>> act_of(StudyPlan(), {"do": "answer", "assignment": "7", "v0": "1", "seconds": "3.2"})
     Answer(assignment=7, values={'': 1}, seconds=3.2, both_bad=False)
@@ -65,7 +65,7 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
 
 
 def assignment_of(fields: Mapping[str, str]) -> int:
-    """The assignment number of a form; UnreadError without one."""
+    """Return the assignment number of a form. Raise `UnreadError` if the form has no valid number."""
     value = _whole(fields.get("assignment", ""))
     if not 0 <= value < 2**63:
         raise UnreadError("unread")
@@ -83,7 +83,7 @@ _DIGITS = 20
 
 
 def seconds(fields: Mapping[str, str]) -> float | None:
-    """Seconds that the question was visible; None if the page did not measure it."""
+    """Return the seconds for which the question was visible, or None if the page did not measure them."""
     try:
         value = float(fields.get("seconds", ""))
     except ValueError:

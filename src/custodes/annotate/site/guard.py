@@ -1,4 +1,5 @@
-"""Protection of the pages: headers, limits of forms, guessed links, cross-site forms."""
+"""Protection of the pages: response headers, limits for forms, and defences against guessed links and cross-site
+forms."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from custodes.annotate.arrivals import Addresses
 from custodes.annotate.site import pages
 
 GUESSES, MINUTE = 60, 60.0
-"""Maximum number of invalid links per network address, and the period in seconds."""
+"""Maximum number of invalid links that one network address may request within a period, and the period in seconds."""
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
-"""Maximum size and number of fields of a form, and the seconds that it may take to arrive."""
+"""Maximum size of a form in bytes, maximum number of fields, and maximum seconds until a form has arrived."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -33,7 +34,8 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Content security policy of all pages: own scripts, styles and images only, nothing inline."""
+"""Content security policy of all pages. Only scripts, styles and images of this site are allowed, and nothing inline.
+"""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -45,7 +47,7 @@ HEADERS = {
 
 
 class Headers:
-    """Middleware that adds `HEADERS` to responses."""
+    """Middleware that adds `HEADERS` to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -62,9 +64,11 @@ class Headers:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a form; HTTPException 415 for another type, 413 beyond the limits, 408 if it arrives too slowly.
+    """Return the fields of a form. If a name occurs several times, the last value counts.
 
-    Read in parts, so that oversized input is not stored; for a duplicate name the last value counts."""
+    Raise HTTPException 415 for another content type, 413 if the form exceeds the limits, 408 if the form arrives too
+    slowly, and 400 if the client disconnects. The form is read in parts, so that oversized input is not stored.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise HTTPException(415)
     body = bytearray()
@@ -76,7 +80,7 @@ async def form(request: Request) -> dict[str, str]:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None
-    except ClientDisconnect:  # nobody reads the response, and the log should not have a traceback
+    except ClientDisconnect:  # nobody reads this response; it avoids a traceback in the log
         raise HTTPException(400) from None
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
@@ -85,15 +89,16 @@ async def form(request: Request) -> dict[str, str]:
 
 
 LOG = logging.getLogger("custodes.annotate.access")
-"""Log line per request: method, name of the page, status, milliseconds. No paths, since links are keys, and no
-addresses."""
+"""Log with one line per request: method, name of the page, status and milliseconds. The log contains no paths, because
+links are keys, and no network addresses."""
 
 
 class Watch:
-    """Middleware that returns 429 to an address that keeps guessing links.
+    """Middleware that returns status 429 to a network address that keeps guessing links.
 
-    An existing link always works, however many invalid ones came from its address, which a whole institution may
-    share."""
+    An existing link always works, even after many invalid links from the same network address, because a whole
+    institution may share one address.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app, self.guesses = app, Addresses(GUESSES, MINUTE)
@@ -124,7 +129,8 @@ class Watch:
 
 
 def is_own(request: Request, public_url: str) -> bool:
-    """Whether a form was sent by our own page: by `Sec-Fetch-Site` if the browser sends it, else by `Origin`.
+    """Whether a page of this site sent a form. The header `Sec-Fetch-Site` decides if the browser sends it; otherwise
+    the header `Origin` decides.
 
     Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
     """
@@ -137,22 +143,24 @@ def is_own(request: Request, public_url: str) -> bool:
 
 
 def is_foreign(request: Request, public_url: str) -> bool:
-    """Whether a browser reports that a form comes from another site; programs that are not browsers report nothing."""
+    """Whether a browser reports that a form comes from another site. Programs that are not browsers report nothing."""
     tells = "sec-fetch-site" in request.headers or "origin" in request.headers
     return tells and not is_own(request, public_url)
 
 
 def _is_guess(scope: Scope, status: int) -> bool:
-    """Whether a response reports an unknown link or an unknown key of the owner."""
+    """Whether a response reports an unknown link or an unknown sign-in key."""
     path: str = scope["path"]
     return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
 
 
 def _address(scope: Scope) -> str:
-    """The client address according to uvicorn: of the connection, or from a proxy on this machine (`--public-url`)."""
+    """The network address of the client according to uvicorn. With `--public-url`, this is the address that a proxy on
+    this machine reports; otherwise it is the address of the connection."""
     return scope["client"][0] if scope.get("client") else ""
 
 
 def _method(scope: Scope) -> str:
-    """The HTTP method for the log, if it is a standard one: clients may send any word."""
+    """The HTTP method for the log. A method that the site does not use is logged as OTHER, because clients may send any
+    word."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"

@@ -1,4 +1,4 @@
-"""The owner's pages: progress by completed interim analyses, annotators, and actions on a study."""
+"""The owner's pages: progress according to completed interim analyses, annotators, and actions that change a study."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from custodes.errors import CustodesError, InputError, OptionError
 
 COOKIE = "custodes_owner"
 HOURS = 12
-"""Seconds that a sign-in is valid; it also ends with the server."""
+"""Hours for which a sign-in is valid. A sign-in also ends when the server stops."""
 INVITED = 500
-"""Maximum number of links created at once."""
+"""Maximum number of links that can be created at once."""
 MOST = 200
-"""Maximum number of rows of a page."""
+"""Maximum number of rows of a table on a page."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]
@@ -47,7 +47,7 @@ SELECT answered_at, item, known, aspect, role, "order", answer, reason, visible_
     system_b IS NULL AND gold IS NULL AS is_rating
 FROM answers WHERE rater = ?2 ORDER BY answer_id DESC LIMIT ?1
 """
-"""An annotator's last answers, the newest first."""
+"""Query of the latest answers of an annotator, with the newest answer first."""
 _TROUBLED = """
 SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
     count(DISTINCT CASE WHEN answer IS NULL THEN assignment END) AS refused,
@@ -55,7 +55,7 @@ SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
 FROM answers WHERE unit IS NOT NULL AND NOT taken_back
 GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
 """
-"""Questions that an annotator could not judge, the most often refused first."""
+"""Query of the questions that an annotator could not judge. The questions with the most refusals come first."""
 _COMMENTS = """
 SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e
@@ -72,11 +72,12 @@ WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT exclu
     AND aspect = ?2
 GROUP BY pair LIMIT ?1
 """
-"""Outcomes of every pair so far, displayed only on the recorded request of the owner."""
+"""Query of the outcomes of every pair so far. The outcomes are displayed only if the owner requests them, and the
+request is recorded."""
 
 
 async def rows_of(path: Path, statement: str, *values: object, most: int = MOST) -> list[Row]:
-    """Rows of a study file, over a read-only connection."""
+    """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
         try:
@@ -84,13 +85,14 @@ async def rows_of(path: Path, statement: str, *values: object, most: int = MOST)
                 base.row_factory = sqlite3.Row
                 return [dict(row) for row in base.execute(statement, (most, *values))]
         except sqlite3.Error as problem:
-            raise InputError(f"{path.name}: cannot be read at present ({problem})") from None
+            raise InputError(f"{path.name}: cannot be read at present ({problem}); try again later") from None
 
     return await run_in_threadpool(read)
 
 
 def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
-    """The action of a form of the owner, by the last part of its address; None for other parts."""
+    """Start the action that a form of the owner requests, and return its future. `what` is the last part of the form's
+    address. Return None if `what` is not an action."""
     worker = fields.get("worker", "")
     match what:
         case "pause" | "resume" | "stop" | "reopen":
@@ -108,11 +110,12 @@ def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[Non
 
 
 def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
-    """The plan with the values that may change during annotation: price, number of annotators, their cap, budget."""
+    """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
+    annotators, cap and budget."""
     price = _number("price", fields.get("price", ""), such_as=0.15)
     cap = _number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
-        raise OptionError(f"price {price:g} is not allowed; give a number of at least 0")
+        raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
     most, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
@@ -128,18 +131,19 @@ def _number(name: str, text: str, *, such_as: float) -> float:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"{name} {text!r}: a number, such as {such_as:g}") from None
+        raise OptionError(f"{name} {text!r} is not allowed; give a number, such as {such_as:g}") from None
 
 
 def whole(name: str, text: str, *, most: int = 10**9) -> int:
-    """A positive integer in a form; OptionError for other text."""
+    """Return the positive integer in a form field. Raise `OptionError` for other text."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
-        raise OptionError(f"{name} {text[:20]!r}: a whole number from 1 to {most}")
+        raise OptionError(f"{name} {text[:20]!r} is not allowed; give a whole number from 1 to {most}")
     return int(text)
 
 
 def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
-    """The pages under `/admin`, for visitors with `owner_key` (once), and then with a cookie signed by `secret`."""
+    """Return the routes of the pages under `/admin`. A visitor signs in with `owner_key`, which works only once. After
+    that, a cookie signed with `secret` identifies the visitor."""
     owner = Owner(services, owner_key=owner_key, public_url=public_url)
     cookie = Middleware(
         SessionMiddleware,
@@ -170,7 +174,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
 
 
 class Owner:
-    """State shared by the handlers: the studies, and the unused sign-in keys."""
+    """State that the handlers share: the studies, the unused sign-in keys, and the users who are signed in."""
 
     def __init__(self, services: Mapping[str, Service], *, owner_key: str, public_url: str) -> None:
         self.services, self.public_url = services, public_url
@@ -179,7 +183,7 @@ class Owner:
         self._reporting = asyncio.Lock()
 
     def guarded(self, handler: Handler) -> Handler:
-        """Restrict a handler to signed-in users; a POST must come from these pages."""
+        """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
 
         @wraps(handler)
         async def inner(request: Request) -> Response:
@@ -191,7 +195,7 @@ class Owner:
                 return owner_formats.page("owner/door.html", status=403)
             try:
                 return await handler(request)
-            except CustodesError as problem:  # displayed above the page of the study
+            except CustodesError as problem:  # the message is displayed above the page of the study
                 status = 503 if isinstance(problem, StudyBusy) else 409
                 if "study" in request.path_params and request.method == "POST":
                     return await self._study(request, status=status, problem=str(problem))
@@ -200,7 +204,8 @@ class Owner:
         return inner
 
     def _sign_in(self, request: Request) -> Response | None:
-        """Sign in with a key, which is used up; wrong keys are counted (`guard.Watch`)."""
+        """Sign in with a key, which cannot be used again. Return None for a wrong key. `guard.Watch` counts wrong
+        keys."""
         digest = digest_of(request.query_params["key"])
         if digest not in self._keys:
             return None
@@ -214,24 +219,24 @@ class Owner:
         return RedirectResponse("/admin", 303)
 
     async def studies(self, request: Request) -> Response:
-        """All studies."""
+        """Display all studies."""
         now = {name: await asyncio.wrap_future(service.snapshot()) for name, service in self.services.items()}
         return owner_formats.page("owner/studies.html", studies=now)
 
     async def new_key(self, request: Request) -> Response:
-        """Another sign-in link that works once, for another browser or a colleague."""
+        """Display another sign-in link, which works only once, for another browser or a colleague."""
         key = secrets.token_urlsafe(16)
         self._keys.add(digest_of(key))
         return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
-        """Sign out: the cookie is invalid from now on."""
+        """Sign out. The cookie is invalid from now on."""
         self._signed_in_now.discard(request.session["owner"])
         request.session.clear()
         return owner_formats.page("owner/door.html")
 
     async def study(self, request: Request) -> Response:
-        """Progress of a study."""
+        """Display the progress of a study."""
         confirmation = owner_formats.CONFIRMATIONS.get(request.query_params.get("said", ""), "")
         return await self._study(request, said=confirmation)
 
@@ -252,8 +257,8 @@ class Owner:
         )
 
     async def person(self, request: Request) -> Response:
-        """One annotator's answers by displayed side, never by system, so that results cannot influence when the owner
-        stops the study."""
+        """Display the answers of one annotator. The page names the displayed side and never the system, so that results
+        cannot influence when the owner stops the study."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
@@ -264,13 +269,13 @@ class Owner:
         return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
-        """Comparisons that an annotator could not judge or commented on."""
+        """Display the questions that an annotator could not judge, and the comments of annotators."""
         name, service = self._find(request)
         rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
         return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)
 
     async def do(self, request: Request) -> Response:
-        """Actions that change a study; each is an event in its file."""
+        """Perform an action that changes a study. Each action is recorded in the study file."""
         name, service = self._find(request)
         what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
@@ -280,7 +285,9 @@ class Owner:
             return owner_formats.page("owner/invited.html", name=name, links=links)
         if what == "peek":
             if service.plan.question.mode == "rate":
-                raise OptionError("annotators rate outputs, so there are no estimates of pairs")
+                raise OptionError(
+                    "there are no running results, because annotators rate outputs and do not compare pairs"
+                )
             await asyncio.wrap_future(service.peek())
             rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
             outcomes = {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}
@@ -292,14 +299,15 @@ class Owner:
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 
     async def export(self, request: Request) -> Response:
-        """The study as a folder of tables that every verb reads."""
+        """Send the study as a folder of tables that every verb can read."""
         name, service = self._find(request)
         from custodes.annotate.export_study import export
 
         return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
 
     async def report(self, request: Request) -> Response:
-        """The report of the study, computed in a separate process, one at a time; annotation continues meanwhile."""
+        """Send the report of the study. Only one report at a time is computed, in a separate process, while annotation
+        continues."""
         name, service = self._find(request)
         async with self._reporting:
             return await sent(
@@ -307,12 +315,12 @@ class Owner:
             )
 
     async def backup(self, request: Request) -> Response:
-        """The complete file in its current state."""
+        """Send a complete copy of the study file in its current state."""
         name, service = self._find(request)
         return await sent(lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3")
 
     async def codes(self, request: Request) -> Response:
-        """A spreadsheet of annotators to be paid."""
+        """Send a CSV file with the annotators and their completion codes, for payment."""
         name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         return codes(name, now.annotators)

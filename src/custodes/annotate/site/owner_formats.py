@@ -1,4 +1,4 @@
-"""Formats of numbers, states and downloads on the pages of study administration."""
+"""Formats of numbers, states and downloads on the pages for study administration."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from custodes.answers.wording import UNDEFINED, number
 from custodes.errors import InputError
 
 CONFIRMATIONS = {
-    "pause": "Paused. Annotators get no questions until you resume.",
+    "pause": "The study is paused. Annotators get no questions until you resume it.",
     "resume": "The study is open again.",
-    "stop": "Stopped. Annotators get no more questions. Each pair keeps the decision of its last completed interim"
-    " analysis.",
+    "stop": "The study is stopped. Annotators get no more questions. Each pair keeps the decision of its last completed"
+    " interim analysis.",
     "reopen": "The study is open again. The stop remains on record.",
-    "exclude": "Excluded. The annotator gets no more questions. Answers in interim analyses that are not complete are"
-    " collected again.",
+    "exclude": "The annotator is excluded and gets no more questions. The annotator’s answers in incomplete interim"
+    " analyses are replaced by answers of other annotators.",
     "restore": "The annotator takes part again.",
-    "forget": "Erased. The study no longer identifies this annotator. The answers remain.",
-    "replan": "Changed. The earlier values remain on record.",
+    "forget": "The identity of the annotator is erased. The answers remain in the study.",
+    "replan": "The settings are changed. The earlier values remain on record.",
 }
-"""Confirmations by action."""
+"""The confirmation that is displayed after each action."""
 
 FLAGS = {
-    "known": "too many control questions wrong",
+    "known": "answered too many control questions incorrectly",
     "fast": "median time below a quarter of the typical time",
-    "one side": "chooses nearly always the same side",
-    "all equal": "answers only equal",
+    "one side": "nearly always chooses the same side",
+    "all equal": "answers every question with “equal”",
     "refuses": "cannot judge most questions",
 }
 
 STUCK = {
-    "annotators": "the annotators have all reached their maximal proportion; invite more",
-    "nobody": "no answer for a day, so no end can be estimated",
+    "annotators": "all annotators have reached their maximum number of answers; invite more annotators",
+    "nobody": "there was no answer for a day, so the remaining time cannot be estimated",
 }
-"""Reasons for a missing estimate of the remaining hours."""
+"""Reasons why the remaining hours cannot be estimated."""
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of study administration."""
+    """Return a page for study administration."""
     return HTMLResponse(pages.environment().get_template(template).render(show=_SHOW, **values), status)
 
 
 def money(value: float, currency: str) -> str:
-    """An amount.
+    """Format an amount of money with its currency.
 
     >>> money(61.8, "USD")
     '61.80 USD'
@@ -64,7 +64,7 @@ def money(value: float, currency: str) -> str:
 
 
 def between(range_: Range, digits: int = 0) -> str:
-    """An 80 % interval, or one number if its bounds are equal.
+    """Format an 80 % interval, or one number if both bounds are equal.
 
     >>> between(Range(200.0, 160.0, 240.0))
     '160–240'
@@ -74,7 +74,7 @@ def between(range_: Range, digits: int = 0) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A proportion in per cent.
+    """Format a proportion in per cent.
 
     >>> share(3, 4), share(0, 0)
     ('75 %', '–')
@@ -83,7 +83,7 @@ def share(part: int, whole: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration.
+    """Format a duration in seconds.
 
     >>> seconds(38.4), seconds(None)
     ('38 s', '–')
@@ -92,7 +92,7 @@ def seconds(value: float | None) -> str:
 
 
 def when(at: float | None) -> str:
-    """A time, in UTC.
+    """Format a point in time, in UTC.
 
     >>> when(0.0)
     '1970-01-01 00:00 UTC'
@@ -101,7 +101,7 @@ def when(at: float | None) -> str:
 
 
 def unwritten(why: str) -> str:
-    """A warning that answers cannot be stored.
+    """Return the warning that answers cannot be stored.
 
     >>> unwritten("No space left")
     'Answers cannot be written: No space left. The annotation pages keep the answers and send them again.'
@@ -110,7 +110,7 @@ def unwritten(why: str) -> str:
 
 
 def ruling(pair: PairNow) -> str:
-    """The decision of the last completed interim analysis; undecided pairs show no result."""
+    """Return the decision of the last completed interim analysis of a pair. An undecided pair shows no result."""
     if pair.is_open:
         return "undecided"
     if pair.decision is None:
@@ -123,19 +123,19 @@ def ruling(pair: PairNow) -> str:
 
 
 def margin(pair: PairNow) -> str:
-    """The margin of a closed pair with its interval."""
+    """Format the margin of a closed pair with its interval."""
     if pair.is_open or pair.margin is None:
         return UNDEFINED
     return f"{number(pair.margin)} [{number(pair.low)}, {number(pair.high)}]"
 
 
 def flags(person: PersonNow) -> str:
-    """Reasons for the status of an annotator."""
+    """Return the reasons for the status of an annotator."""
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
 def hours(ahead: Forecast) -> str:
-    """The remaining time, or the reason why it cannot be estimated."""
+    """Format the remaining time, or return the reason why it cannot be estimated."""
     if ahead.hours is None:
         return STUCK.get(ahead.stuck, "")
     return f"{between(ahead.hours, 1)} h at the current rate"
@@ -148,7 +148,7 @@ _SHOW = {
 
 
 async def sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
-    """A response with a file made in a temporary folder, which is removed after sending."""
+    """Return a response with a file that `make` writes to a temporary folder. The folder is removed after sending."""
     folder = tempfile.TemporaryDirectory(prefix="custodes-")
     try:
         path = await run_in_threadpool(make, Path(folder.name))
@@ -166,22 +166,23 @@ def zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) ->
 
 
 def reported(study: Path, place: Path) -> Path:
-    """The report of a study as one file of HTML; `InputError` if there is nothing to report yet."""
+    """Write the report of a study as one HTML file and return the path of the file. Raise `InputError` if the report
+    could not be created."""
     command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(place), "--quiet"]
     process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if not place.exists():
-        *_, last = ["no report could be made", *process.stderr.splitlines()]
+        *_, last = ["the report could not be created", *process.stderr.splitlines()]
         raise InputError(last.removeprefix("custodes: "))
     return place
 
 
 def file_name(name: str) -> str:
-    """A name that is valid in a header."""
+    """Return a file name that is valid in an HTTP header."""
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
 def codes(name: str, annotators: Sequence[PersonNow]) -> Response:
-    """A spreadsheet of annotators to be paid."""
+    """Return a CSV file with the annotators and their completion codes, for payment."""
     import polars as pl
 
     from custodes.data.writing import table_bytes

@@ -1,4 +1,4 @@
-"""The pages of annotators: HTML from views; on request with highlighted differences."""
+"""Render the pages of annotators: HTML from views, with highlighted differences if the annotator requests them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instruct
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 
 LONGEST_COMPARED = 3000
-"""Maximum number of words of an output for highlighting differences."""
+"""Maximum number of words of an output whose differences can be highlighted."""
 
 _TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
-"""A formula, a tag, a space or a word of cleaned HTML, whose attributes do not contain angle brackets."""
+"""Pattern of one token of cleaned HTML: a formula, a tag, white space or a word. Attributes of cleaned HTML contain no
+angle brackets."""
 
 
 @lru_cache(maxsize=512)
 def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
-    """Both outputs, with words that the other output lacks in `mark` tags; None if one is too long. Formulas are not
-    compared.
+    """Return both outputs with `mark` tags around the words that the other output does not contain. Return None if one
+    output is too long. Formulas are not compared.
 
     >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
@@ -53,7 +54,8 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
 
 HERE = Path(__file__).parent
 BUTTONS = 11
-"""Maximum number of points of a scale displayed as buttons; with more, there is a slider and a number field."""
+"""Maximum number of points of a scale that is displayed as buttons. A larger scale is displayed as a slider with a
+number field."""
 PAUSED = 60
 """Seconds until the page of a paused study reloads."""
 
@@ -70,7 +72,8 @@ TEMPLATES = {
 
 @dataclass(frozen=True)
 class AnswerButton:
-    """An answer button: its value, text, shortcut keys and displayed key, and its label for the owner."""
+    """An answer button. The form sends `value`. The button displays `text`, the shortcut `hint`, and `label`, which is
+    the plan's label for this point of the scale. `keys` are the shortcut keys."""
 
     value: str
     text: str
@@ -81,7 +84,8 @@ class AnswerButton:
 
 @dataclass(frozen=True)
 class AspectForm:
-    """One aspect of a question: the name of its field, its choices (empty: a number), and the previous answer."""
+    """The form for one aspect of a question. `field` is the name of the form field. `choices` are the answer buttons;
+    if there are none, the answer is a number. `given` is the previous answer, or None."""
 
     field: str
     aspect: str
@@ -90,7 +94,7 @@ class AspectForm:
 
 
 class Static:
-    """A file of `static/`, with its content for responses."""
+    """A file of the folder `static`, with its content for responses: uncompressed and compressed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,14 +105,14 @@ class Static:
 
 @cache
 def static() -> dict[str, Static]:
-    """Files of `static/` by their public name, which changes with the content."""
+    """Return the files of the folder `static` by public name. The public name contains a hash of the content."""
     files = sorted(path for path in (HERE / "static").iterdir() if path.is_file())
     return {f"{p.stem}.{hashlib.sha256(p.read_bytes()).hexdigest()[:12]}{p.suffix}": Static(p) for p in files}
 
 
 @cache
 def environment() -> Any:
-    """The template environment, with escaping."""
+    """Return the environment of the templates. It escapes all values."""
     import jinja2
 
     templates = jinja2.Environment(
@@ -126,7 +130,8 @@ def environment() -> Any:
 
 @lru_cache(maxsize=256)
 def prose(text: str) -> Any:
-    """A text of the owner as safe HTML; Markdown unless a word would be lost; cached."""
+    """Return a text of the owner as safe HTML. The text is converted as Markdown, or as plain text if Markdown would
+    lose a word. Results are cached."""
     from markupsafe import Markup
 
     try:
@@ -136,7 +141,7 @@ def prose(text: str) -> Any:
 
 
 def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
-    """A rendered template with the words of the plan's language; `notice`: key of a message to display."""
+    """Render a template with the words of the plan's language. `notice` is the key of a message to display."""
     w = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
     lang = "en" if plan is None else plan.texts.language
     page = environment().get_template(template)
@@ -144,7 +149,8 @@ def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **
 
 
 def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
-    """The current page of a session, at `path`. `marks`: highlight differing words, if the plan allows it."""
+    """Render the current page of a session, whose address is `path`. If `marks` is true and the plan allows it,
+    differing words are highlighted."""
     values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
         may = plan.texts.differences and len(view.sides) == 2
@@ -173,13 +179,13 @@ def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: 
 
 
 def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
-    """The instructions, displayed again during annotation."""
+    """Render the page of the instructions that an annotator can open during annotation."""
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
 def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
-    """The entry page of an open link: a description of the study, and a button that passes on the link's parameters;
-    with a field for the worker's id if the plan needs it and the link lacks it."""
+    """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
+    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it."""
     worker_id = plan.annotators.worker_id
     return render("join.html", plan=plan, path=path, params=params, typed="" if worker_id in params else worker_id)
 
@@ -187,20 +193,21 @@ def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
 def message(
     kind: str, plan: StudyPlan | None = None, *, what: str = "", path: str = "", fields: Mapping[str, str] | None = None
 ) -> str:
-    """A page with one message, a key of the words; in English without a study. With `fields`, a form that sends them
-    again to `path`."""
+    """Render a page with one message. `kind` is the key of the message in the words of the language. Without a plan,
+    the language is English. If `what` is given, it replaces the text below the heading. If `fields` are given, the page
+    has a form that sends them again to `path`."""
     return render("message.html", plan=plan, kind=kind, what=what, path=path, fields=fields or {})
 
 
 def of_error(status: int) -> str:
-    """The page of a request that cannot be served."""
+    """Render the page for a request that cannot be served."""
     return message(
         {404: "absent", 413: "too_large", 429: "too_many", 500: "broken_down", 503: "unable"}.get(status, "wrong")
     )
 
 
 def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
-    """The aspects of a question, in order."""
+    """Return the form of each aspect of a question, in the order of the plan."""
     choices = choices_of(plan)
     before = {aspect: str(value) for aspect, value in ask.given.items()}
     return tuple(
@@ -211,13 +218,14 @@ def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
 
 @lru_cache(maxsize=64)
 def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
-    """The answers to an aspect, from left to right; empty if it is a number."""
+    """Return the answer buttons of an aspect, from left to right. The result is empty if the answer is typed as a
+    number."""
     question, w = plan.question, words(plan.texts.language, plan.question.noun)
     if question.mode == "compare":
         buttons = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
             buttons.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
-        # With several aspects, one box applies to all.
+        # With several aspects, one checkbox below the aspects applies to all of them.
         if question.equal and question.both_bad and len(question.aspects) == 1:
             buttons.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
         return (*buttons, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
@@ -232,7 +240,7 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
 
 
 def answer_of(plan: StudyPlan) -> dict[int, str]:
-    """The text of the correct answer of an example."""
+    """Return the displayed text of every answer that can be the correct answer of an example."""
     if plan.question.mode == "rate":
         return {value: str(value) for value in range(plan.question.scale[0], plan.question.scale[1] + 1)}
     w = words(plan.texts.language, plan.question.noun)

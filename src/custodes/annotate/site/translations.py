@@ -1,4 +1,4 @@
-"""Texts of the annotation pages by language. To add a language, add a dict."""
+"""Texts of the annotators' pages, in each language. To add a language, add a dict with the same keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ENGLISH = {
     "comparison": "Comparison {number} of {of}",
     "rating": "Response {number} of {of}",
     "practice": "Practice",
-    "practice_why": "The first questions are for practice. They show whether the instructions are clear.",
+    "practice_why": "The first questions are for practice. Your answers show whether the instructions are clear.",
     "instructions": "Instructions",
     "close": "Close",
     "back": "Back to the question",
@@ -25,13 +25,13 @@ ENGLISH = {
     "both_bad": "Both are bad",
     "next": "Next",
     "number": "A number from {low} to {high}",
-    "unfilled": "Please answer every question, then press Next.",
+    "unfilled": "Please answer every question, then press “Next”.",
     "unread": "Your answer could not be read. Please try again.",
     "cannot": "I cannot judge this",
-    "cannot_why": "Why can it not be judged?",
-    "language": "I do not know the language well enough",
+    "cannot_why": "Why can you not judge this?",
+    "language": "I do not understand the language well enough",
     "broken": "Something is missing or not displayed correctly",
-    "offensive": "It is offensive or upsetting",
+    "offensive": "The content is offensive or upsetting",
     "other": "Another reason",
     "undo": "Change my last answer",
     "comment": "Comment",
@@ -39,7 +39,7 @@ ENGLISH = {
     "send": "Send",
     "sent": "Thank you, your comment has been sent.",
     "taken_back": "Your last answer has been withdrawn. Please answer again.",
-    "marks_on": "Highlight differing words",
+    "marks_on": "Highlight differences",
     "marks_off": "Remove highlights",
     "too_long": "These texts are too long to highlight their differences.",
     "consent": "Before you begin",
@@ -49,12 +49,12 @@ ENGLISH = {
     "stored": "We store your answers, the time of each answer and how long each page was visible. You may stop at any "
     "time. You do not need to install anything, and this site sets no cookies.",
     "contact": "Questions about this study:",
-    "how_compare": "You will see two texts at a time. Read both, then choose. Your choice is saved at once and the "
-    "next question appears.",
-    "how_rate": "You will see one text at a time. Read it, then rate it.",
-    "how_aspects": "Answer every question below the texts, then press Next.",
+    "how_compare": "You will see two texts at a time. Read both texts, then choose. Your choice is saved at "
+    "once, and the next question appears.",
+    "how_rate": "You will see one text at a time. Read the text, then rate it.",
+    "how_aspects": "Answer every question below the texts, then press “Next”.",
     "how_keys": "Keyboard shortcuts:",
-    "how_keys_compare": "1 or ← for the first text, 2 or → for the second",
+    "how_keys_compare": "1 or ← for the first text, 2 or → for the second text",
     "how_keys_equal": "0 for equal",
     "how_keys_rate": "the digit keys",
     "how_batch": "You can take a break after every {batch} questions. You may stop at any time.",
@@ -68,7 +68,7 @@ ENGLISH = {
     "break_what": "You have answered {answers} questions so far. Thank you! You can continue at this link at any time.",
     "wait": "Please wait a moment",
     "wait_what": "Other participants are answering the remaining questions. This page checks for a new question every "
-    "{seconds} seconds. Please keep it open.",
+    "{seconds} seconds. Please keep the page open.",
     "paused": "The study is paused",
     "paused_what": "Your answers are saved. This page continues automatically when the study resumes.",
     "look_again": "Check again",
@@ -76,8 +76,8 @@ ENGLISH = {
     "finished_what": "You have finished. There are no more questions for you.",
     "no-work": "Thank you for coming",
     "no-work_what": "There are no questions left to answer. The time you have spent still counts.",
-    "no-work_later": "There are no questions for you at the moment. The study continues, so please open this link "
-    "again later. The time you have spent so far already counts.",
+    "no-work_later": "There are no questions for you at the moment. The study continues. Please open this link again "
+    "later. The time you have spent so far already counts.",
     "failed": "Thank you for trying",
     "failed_what": "Some of your answers to the practice questions differ from the correct ones, so you cannot "
     "continue. Thank you for your time.",
@@ -94,22 +94,22 @@ ENGLISH = {
     "declined": "You have left the study",
     "declined_what": "Thank you for your time. You may close this page.",
     "erased": "Your data have been erased",
-    "erased_what": "This link no longer contains any data about you. You may close this page.",
+    "erased_what": "No data about you are stored under this link any more. You may close this page.",
     "answers": "Number of answers: {answers}",
     "code_is": "Your completion code",
     "copy_code": "Copy",
     "copied": "Copied.",
-    "return": "Return to finish",
+    "return": "Return and finish",
     "welcome": "Take part",
     "welcome_what": "You will answer this question {batch} times: “{question}” After that you can continue or stop.",
     "worker_id": "Your worker id",
     "empty": "Leave this field empty",
     "start": "Start",
-    "comes_back": "This address brings you back to your place in the study. Keep it private: anyone who has it can "
-    "answer in your name.",
+    "comes_back": "This address brings you back to your place in the study. Keep the address private: anyone who "
+    "has it can answer in your name.",
     "refused": "No more participants at the moment",
-    "refused_what": "The study has enough participants, or too many arrived from your network at the same time. Please "
-    "try again later.",
+    "refused_what": "The study has enough participants, or too many participants have recently arrived from your "
+    "network. Please try again later.",
     "unknown": "This link does not work",
     "unknown_what": "Please return to the page that sent you here and start again.",
     "absent": "Page not found",
@@ -121,8 +121,8 @@ ENGLISH = {
     "wrong": "Your request failed",
     "wrong_what": "This site could not read your input. Please go back and try again.",
     "busy": "Your answer is not saved yet",
-    "busy_what": "The server cannot save it at the moment. Please try again. Your answer stays on this page until "
-    "then.",
+    "busy_what": "The server cannot save your answer at the moment. Please try again. Until then, your answer stays on "
+    "this page.",
     "unable": "The study is not available at the moment",
     "unable_what": "Please try again in a minute. All your answers are saved.",
     "broken_down": "Something went wrong",
@@ -131,7 +131,7 @@ ENGLISH = {
     "again": "Try again",
     "offline": "No connection. This page tries again automatically.",
     "kept": "No connection. Your answer will be sent as soon as you are online again. Please keep this page open.",
-    "early": "Your answer was too fast to count: the texts had only just appeared. Please answer again.",
+    "early": "Your answer came too fast and was not counted: the texts had only just appeared. Please answer again.",
 }
 
 GERMAN = {
@@ -140,7 +140,7 @@ GERMAN = {
     "comparison": "Vergleich {number} von {of}",
     "rating": "Antwort {number} von {of}",
     "practice": "Übung",
-    "practice_why": "Die ersten Fragen dienen der Übung. Sie zeigen, ob die Anleitung verständlich ist.",
+    "practice_why": "Die ersten Fragen dienen der Übung. Ihre Antworten zeigen, ob die Anleitung verständlich ist.",
     "instructions": "Anleitung",
     "close": "Schließen",
     "back": "Zurück zur Frage",
@@ -158,7 +158,7 @@ GERMAN = {
     "unfilled": "Bitte beantworten Sie alle Fragen und drücken Sie dann „Weiter“.",
     "unread": "Ihre Antwort konnte nicht gelesen werden. Bitte versuchen Sie es noch einmal.",
     "cannot": "Das kann ich nicht beurteilen",
-    "cannot_why": "Warum lässt es sich nicht beurteilen?",
+    "cannot_why": "Warum können Sie das nicht beurteilen?",
     "language": "Ich verstehe die Sprache nicht gut genug",
     "broken": "Etwas fehlt oder wird nicht richtig angezeigt",
     "offensive": "Der Inhalt ist beleidigend oder verstörend",
@@ -172,19 +172,19 @@ GERMAN = {
     "marks_on": "Unterschiede hervorheben",
     "marks_off": "Hervorhebung entfernen",
     "too_long": "Diese Texte sind zu lang, um Unterschiede hervorzuheben.",
-    "consent": "Bevor es losgeht",
-    "agree_tick": "Ich habe das gelesen und möchte teilnehmen.",
+    "consent": "Bevor Sie beginnen",
+    "agree_tick": "Ich habe dies gelesen und stimme der Teilnahme zu.",
     "agree": "Zustimmen und weiter",
     "decline": "Ich stimme nicht zu",
     "stored": "Wir speichern Ihre Antworten, den Zeitpunkt jeder Antwort und wie lange jede Seite sichtbar war. Sie "
     "können jederzeit aufhören. Sie müssen nichts installieren, und diese Seite setzt keine Cookies.",
     "contact": "Fragen zu dieser Studie:",
-    "how_compare": "Sie sehen jeweils zwei Texte. Lesen Sie beide und wählen Sie dann. Ihre Wahl wird sofort "
-    "gespeichert, und die nächste Frage erscheint.",
-    "how_rate": "Sie sehen jeweils einen Text. Lesen Sie ihn und bewerten Sie ihn.",
+    "how_compare": "Sie sehen jeweils zwei Texte. Lesen Sie beide Texte und wählen Sie dann. Ihre Wahl wird "
+    "sofort gespeichert, und die nächste Frage erscheint.",
+    "how_rate": "Sie sehen jeweils einen Text. Lesen Sie den Text und bewerten Sie ihn.",
     "how_aspects": "Beantworten Sie jede Frage unter den Texten und drücken Sie dann „Weiter“.",
     "how_keys": "Tastenkürzel:",
-    "how_keys_compare": "1 oder ← für den ersten Text, 2 oder → für den zweiten",
+    "how_keys_compare": "1 oder ← für den ersten Text, 2 oder → für den zweiten Text",
     "how_keys_equal": "0 für gleich",
     "how_keys_rate": "die Zifferntasten",
     "how_batch": "Nach jeweils {batch} Fragen können Sie eine Pause machen. Sie können jederzeit aufhören.",
@@ -199,7 +199,7 @@ GERMAN = {
     "weitermachen.",
     "wait": "Bitte warten Sie einen Augenblick",
     "wait_what": "Andere Teilnehmende beantworten gerade die übrigen Fragen. Diese Seite sucht alle {seconds} Sekunden "
-    "nach einer neuen Frage. Bitte lassen Sie sie geöffnet.",
+    "nach einer neuen Frage. Bitte lassen Sie die Seite geöffnet.",
     "paused": "Die Studie ist unterbrochen",
     "paused_what": "Ihre Antworten sind gespeichert. Diese Seite macht automatisch weiter, sobald die Studie "
     "fortgesetzt wird.",
@@ -208,7 +208,7 @@ GERMAN = {
     "finished_what": "Sie sind fertig. Es gibt keine weiteren Fragen für Sie.",
     "no-work": "Vielen Dank für Ihr Interesse",
     "no-work_what": "Es sind keine Fragen mehr offen. Ihre bisherige Zeit zählt trotzdem.",
-    "no-work_later": "Im Augenblick gibt es keine Fragen für Sie. Die Studie läuft weiter; bitte öffnen Sie diesen "
+    "no-work_later": "Im Augenblick gibt es keine Fragen für Sie. Die Studie läuft weiter. Bitte öffnen Sie diesen "
     "Link später noch einmal. Ihre bisherige Zeit zählt schon jetzt.",
     "failed": "Danke für den Versuch",
     "failed_what": "Einige Ihrer Antworten auf die Übungsfragen weichen von den richtigen ab. Deshalb können Sie nicht "
@@ -231,18 +231,18 @@ GERMAN = {
     "code_is": "Ihr Abschlusscode",
     "copy_code": "Kopieren",
     "copied": "Kopiert.",
-    "return": "Zurück zum Abschließen",
+    "return": "Zurückkehren und abschließen",
     "welcome": "Teilnehmen",
     "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie weitermachen oder "
     "aufhören.",
     "worker_id": "Ihre Worker-ID",
     "empty": "Dieses Feld leer lassen",
     "start": "Beginnen",
-    "comes_back": "Diese Adresse bringt Sie zurück zu Ihrer Stelle in der Studie. Geben Sie sie nicht weiter: Wer sie "
-    "hat, kann in Ihrem Namen antworten.",
+    "comes_back": "Diese Adresse bringt Sie zurück zu Ihrer Stelle in der Studie. Geben Sie die Adresse nicht weiter: "
+    "Wer sie hat, kann in Ihrem Namen antworten.",
     "refused": "Zurzeit ist keine Teilnahme möglich",
-    "refused_what": "Die Studie hat genug Teilnehmende, oder aus Ihrem Netzwerk kamen zu viele gleichzeitig. Bitte "
-    "versuchen Sie es später noch einmal.",
+    "refused_what": "Die Studie hat genug Teilnehmende, oder aus Ihrem Netzwerk sind vor Kurzem zu viele "
+    "Teilnehmende gekommen. Bitte versuchen Sie es später noch einmal.",
     "unknown": "Dieser Link funktioniert nicht",
     "unknown_what": "Bitte kehren Sie zu der Seite zurück, von der Sie kamen, und beginnen Sie noch einmal.",
     "absent": "Seite nicht gefunden",
@@ -255,30 +255,31 @@ GERMAN = {
     "wrong_what": "Diese Seite konnte Ihre Eingabe nicht lesen. Bitte gehen Sie zurück und versuchen Sie es noch "
     "einmal.",
     "busy": "Ihre Antwort ist noch nicht gespeichert",
-    "busy_what": "Der Server kann sie gerade nicht speichern. Bitte versuchen Sie es noch einmal. Ihre Antwort bleibt "
-    "so lange auf dieser Seite.",
+    "busy_what": "Der Server kann Ihre Antwort gerade nicht speichern. Bitte versuchen Sie es noch einmal. Bis dahin "
+    "bleibt Ihre Antwort auf dieser Seite.",
     "unable": "Die Studie ist zurzeit nicht erreichbar",
     "unable_what": "Bitte versuchen Sie es in einer Minute noch einmal. Alle Ihre Antworten sind gespeichert.",
     "broken_down": "Etwas ist schiefgegangen",
-    "broken_down_what": "Das ist unser Fehler. Bitte öffnen Sie Ihren Link noch einmal. Alle bisherigen Antworten sind "
-    "gespeichert.",
+    "broken_down_what": "Das ist unser Fehler, nicht Ihrer. Bitte öffnen Sie Ihren Link noch einmal. Alle Ihre "
+    "bisherigen Antworten sind gespeichert.",
     "again": "Noch einmal versuchen",
     "offline": "Keine Verbindung. Diese Seite versucht es automatisch noch einmal.",
     "kept": "Keine Verbindung. Ihre Antwort wird gesendet, sobald Sie wieder online sind. Bitte lassen Sie die Seite "
     "geöffnet.",
-    "early": "Ihre Antwort kam zu schnell und zählt nicht: Die Texte waren gerade erst erschienen. Bitte antworten Sie "
-    "noch einmal.",
+    "early": "Ihre Antwort kam zu schnell und wurde nicht gezählt: Die Texte waren gerade erst erschienen. Bitte "
+    "antworten Sie noch einmal.",
 }
 
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
 NAMED = ("rating", "response", "the_response")
-"""Keys of texts that contain the name of an output."""
+"""Keys of texts that contain the noun for an output."""
 
 
 def words(language: str, noun: str = "") -> Mapping[str, str]:
-    """The texts in a language (BCP 47), English if it is not available, with a study's noun for an output.
+    """Return the texts in a language (a BCP 47 tag), with the study's noun for an output. If the language is not
+    available, return the English texts.
 
     >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
     ('Weiter', 'Next', 'Summary {number}')

@@ -1,4 +1,4 @@
-"""Templates of instructions, consent and thanks, and sentences for their placeholders, by language."""
+"""Templates of instructions, consent and thanks, and the sentences that fill their placeholders, in each language."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from custodes.annotate.plan import StudyPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """Sentences in one language.
+    """The sentences that fill placeholders, in one language.
 
-    `question` is the default question by mode, `noun` the default name of an output, `identity` states how participants
-    are identified by type of recruitment. `pay` has placeholders for the price of an answer and of a batch. `checks`
-    announces control questions, `qualification` those at the start, with placeholders for their number and the number
-    of correct answers required. `other`, `equal` and `rating` are the texts of attention checks.
+    `question` is the default question of each mode. `noun` is the default noun for an output. `identity` says how
+    participants are identified, for each way of recruitment. `pay` has placeholders for the price of an answer and for
+    the price of a batch. `checks` announces control questions. `qualification` announces the qualification questions at
+    the start; it has placeholders for their number and for the number that must be answered correctly. `other`, `equal`
+    and `rating` are the texts of attention checks.
     """
 
     question: Mapping[str, str]
@@ -40,48 +41,51 @@ ENGLISH = Sentences(
     question={"compare": "Which response is better?", "rate": "How good is this response?"},
     noun="response",
     identity={
-        "worker_id": "We identify you by your worker id and never learn your name.",
+        "worker_id": "We identify you by your worker id. We never learn your name.",
         "links": "We identify you by your personal link.",
         "open": "We identify you by a random number.",
     },
-    pay="You receive {answer} for each answer, {batch} for a complete batch.",
+    pay="You receive {answer} for each answer, which is {batch} for a complete batch.",
     no_pay="There is no payment for this study.",
     no_contact="Please write to the person who sent you the link.",
-    checks="Some questions are control questions with a known answer. They show whether participants read the texts."
-    " Your participation ends if you answer too many of them incorrectly.",
+    checks="Some questions are control questions with a known answer. Control questions show whether participants"
+    " read the texts. If you answer too many of them incorrectly, your participation ends.",
     qualification="The first {number} questions have known answers. You can continue if you answer at least {passed} of"
     " them correctly.",
-    other="This is not a response. It checks whether both sides are read. Please answer that the other one is better.",
-    equal="This is not a response. It checks whether both sides are read. Please answer that they are equal.",
-    rating="This is not a response. It checks whether the texts are read. Please give the rating {least}.",
+    other="This text is not a response. It checks whether participants read both texts. Please answer that the other"
+    " text is better.",
+    equal="This text is not a response. It checks whether participants read both texts. Please answer that both texts"
+    " are equal.",
+    rating="This text is not a response. It checks whether participants read the texts. Please give the rating"
+    " {least}.",
 )
 GERMAN = Sentences(
     question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
     noun="Antwort",
     identity={
-        "worker_id": "Wir erkennen Sie an Ihrer Worker-ID und erfahren Ihren Namen nicht.",
+        "worker_id": "Wir erkennen Sie an Ihrer Worker-ID. Ihren Namen erfahren wir nie.",
         "links": "Wir erkennen Sie an Ihrem persönlichen Link.",
         "open": "Wir erkennen Sie an einer zufälligen Nummer.",
     },
-    pay="Sie erhalten {answer} für jede Antwort, {batch} für einen vollständigen Durchgang.",
+    pay="Sie erhalten {answer} für jede Antwort, das sind {batch} für einen vollständigen Durchgang.",
     no_pay="Diese Studie wird nicht bezahlt.",
     no_contact="Bitte schreiben Sie an die Person, die Ihnen den Link geschickt hat.",
-    checks="Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Sie zeigen, ob die Texte gelesen werden."
-    " Ihre Teilnahme endet, wenn Sie zu viele davon falsch beantworten.",
+    checks="Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Kontrollfragen zeigen, ob die"
+    " Teilnehmenden die Texte lesen. Wenn Sie zu viele davon falsch beantworten, endet Ihre Teilnahme.",
     qualification="Bei den ersten {number} Fragen ist die Antwort bekannt. Sie können weitermachen, wenn Sie mindestens"
     " {passed} davon richtig beantworten.",
-    other="Dies ist keine Antwort. So wird geprüft, ob beide Seiten gelesen werden. Bitte antworten Sie, dass die"
-    " andere besser ist.",
-    equal="Dies ist keine Antwort. So wird geprüft, ob beide Seiten gelesen werden. Bitte antworten Sie, dass beide"
-    " gleich sind.",
-    rating="Dies ist keine Antwort. So wird geprüft, ob die Texte gelesen werden. Bitte geben Sie die Bewertung"
-    " {least}.",
+    other="Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten Sie, dass"
+    " der andere Text besser ist.",
+    equal="Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten Sie, dass"
+    " beide Texte gleich sind.",
+    rating="Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden die Texte lesen. Bitte geben Sie die"
+    " Bewertung {least}.",
 )
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
 def available_language(language: str) -> str:
-    """The available language for a language tag, English if there is none.
+    """The available language that a language tag names, or English if that language is not available.
 
     >>> available_language("de-CH"), available_language("fr")
     ('de', 'en')
@@ -91,17 +95,17 @@ def available_language(language: str) -> str:
 
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
-"""Templates that a plan may name. `adequacy` follows the instructions in Figure 4 of the correction paper (Deriu et al.
-2023)."""
+"""Names of templates that a plan may use. The template `adequacy` follows the instructions in Figure 4 of the
+correction paper (Deriu et al. 2023)."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 NOUN = re.compile(r"(?:Which(?: of (?:these|the) two)?|Welche[rs]?|How \w+ is (?:this|the)) ([^\W\d_]+)", re.IGNORECASE)
-"""A question with the noun of an output."""
+"""Pattern of a question that contains the noun for an output."""
 NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beiden"}
-"""Words in its place that are none."""
+"""Words that may stand at the position of the noun but are not nouns."""
 
 
 def noun_of(question: str) -> str:
-    """The noun for an output in a question; '' if there is none.
+    """The noun for an output that a question contains, or '' if the question contains none.
 
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')
@@ -112,15 +116,16 @@ def noun_of(question: str) -> str:
 
 @cache
 def template(name: str, language: str = "en") -> str:
-    """The text of a template in an available language, else in English."""
+    """The text of a template in the language of a tag, or in English if that language is not available."""
     code = available_language(language)
     return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with all its texts: templates by name or default, the default question, and filled placeholders.
+    """The plan with all texts of the study.
 
-    A study stores all texts that participants saw.
+    Names of templates and missing texts are replaced by the templates, a missing question by the default question, and
+    placeholders by their values. A study stores every text that participants saw.
 
     >>> completed(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
@@ -139,13 +144,13 @@ def completed(plan: StudyPlan) -> StudyPlan:
     whole = {
         key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
     }
-    # Other braces are kept.
+    # Braces without a known placeholder stay as they are.
     filled = {key: PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text) for key, text in whole.items()}
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
 
 
 def placeholders(plan: StudyPlan) -> dict[str, str]:
-    """Values of the placeholders in texts: `{question}`, `{batch}` and so on.
+    """The values of the placeholders in texts, such as `{question}` and `{batch}`.
 
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']

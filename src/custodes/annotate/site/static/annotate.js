@@ -1,4 +1,5 @@
-// Keys, visible time, pages swapped in place, answers kept while there is no connection; all works without, too.
+// Shortcut keys, measurement of visible time, page updates without a reload, and storage of answers while there is no
+// connection. The site also works without this script.
 "use strict";
 const $ = (query, from = document) => from.querySelector(query);
 const now = () => performance.now();
@@ -45,7 +46,8 @@ function swap(made, stay) {
   $("h1").focus({ preventScroll: true });
 }
 
-// A double click must not answer what nobody has read; whoever answers that soon sees that it did not count.
+// A double click must not answer a question that nobody has read. An answer that comes this soon is not sent, and a
+// message says so.
 function early() {
   if (!busy && now() - shown < 600) say($("#status").dataset.early);
   return busy || now() - shown < 600;
