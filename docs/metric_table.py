@@ -39,7 +39,7 @@ with custodes {version} by `python docs/metric_table.py`. The numbers hold for t
   it is the proportion of pairs that the metric orders as the annotators do.
 - **largest partiality**: the largest [partiality](favoritism.md#partiality) to any system, in points of its win rate by
   the metric, with the interval for this system alone. A star marks a significant partiality (Holm over all metrics and
-  systems of the data set). Without a star it may be sampling error. A question mark means inconclusive.
+  systems of the data set). Without a star, the partiality may be sampling error. A question mark means inconclusive.
 - **to**: the system of the largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the best other metric. The
   number is the agreement of this combination on held-out items minus the agreement of the better of the two metrics.
@@ -49,7 +49,8 @@ with custodes {version} by `python docs/metric_table.py`. The numbers hold for t
 CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
 - Partiality is relative to the other systems of a data set. Partiality to other systems may differ.
-- Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at it.
+- Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at this
+  aspect.
 - Agreement cannot be compared between data sets. Two metrics of a data set may not differ significantly although one
   has a better rank, and the best of many metrics looks better than it is.
 - The scores are those that the authors of the data sets published. Another version of a metric may behave differently.

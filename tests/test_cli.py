@@ -315,8 +315,8 @@ GOOD = [
             "item,system,judge,score",
             [("i", "A", "x", 1)],
             (
-                "bad.csv: columns item, system, judge, score match no reader; the nearest is ratings, "
-                "which lacks 'rater'; near readers: ratings (item,",
+                "bad.csv: columns item, system, judge, score match no reader; the most similar reader is ratings, "
+                "which also needs 'rater'; similar readers: ratings (item,",
                 "'rater'",
             ),
         ),
@@ -335,8 +335,8 @@ GOOD = [
             LONG,
             [r for r in GOOD if r[3] == "human"],
             (
-                "no metric, as every rater is human; add a file with scores of a metric (leaderboard "
-                "and consistency need none)",
+                "no metric, as every rater is human; add a file with scores of a metric (leaderboard and "
+                "consistency need no metric)",
             ),
         ),
         (

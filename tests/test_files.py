@@ -132,7 +132,7 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
     [
         ("", "it is a folder"),
         ("missing/a.txt", "no such folder"),
-        ("file/a.txt", "is no folder"),
+        ("file/a.txt", "is not a folder"),
         ("x" * 300, "File name too long"),
         ("a\0b", "no file can have this name"),
     ],

@@ -1,4 +1,7 @@
-"""`python -m custodes` and the command `custodes`: set up signals and streams before importing anything large."""
+"""Start of `python -m custodes` and of the command `custodes`.
+
+Signals and streams are set up before any large module is imported.
+"""
 
 import sys
 
@@ -6,7 +9,7 @@ from custodes.process import one_heap, open_streams, watch
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Run the command; this function is its entry point."""
     watch()
     open_streams()
     one_heap()

@@ -1,4 +1,4 @@
-"""Runtime validation of the arguments of public functions: their types, from the signatures, and common limits."""
+"""Runtime validation of the arguments of public functions: types declared in the signatures, and common limits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def one_of(name: str, value: Any, allowed: Any) -> Any:
 
 
 LARGEST_SEED = 2**64 - 1
-"""Values that a JSON file can hold."""
+"""Range of the integers that a JSON file can hold, as values of a seed."""
 
 
 def seed_or_generator(name: str, value: Any) -> Any:
@@ -90,7 +90,7 @@ def seed_or_generator(name: str, value: Any) -> Any:
 
 
 def check_storable(what: str, labels: Iterable[str]) -> None:
-    """Raise OptionError for text that no file can hold: unpaired surrogates."""
+    """Raise OptionError for a label with unpaired surrogates, because no file can hold such text."""
     for label in labels:
         if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
             raise OptionError(f"{what}: {shown(label)} has characters that cannot be written to a file")
@@ -120,11 +120,11 @@ def value_list(
     ----------
     name : str
         Name of the argument, for errors.
-    given : str or iterable of str
-        One entry or several.
+    entries_or_text : str or iterable of str
+        One entry or several entries.
     labels : collection of str, default ()
-        Labels of the data. A comma inside a label, or inside the exclusion `!label` of a label, does not separate
-        values.
+        Labels of the data. A comma inside a label does not separate values, and neither does a comma inside `!label`,
+        which excludes a label.
     described : bool, default False
         Whether a value may be `NAME: text`. An entry with a colon is then a single value, whose text may contain
         commas.
@@ -198,7 +198,7 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "resamples": enough_resamples,
     "rng": seed_or_generator,
 }
-"""Checks of the arguments of questions, by name of the argument, in addition to the checks of types."""
+"""Checks of the arguments of questions by argument name. They come after the checks of types."""
 
 
 @cache
@@ -230,7 +230,7 @@ SECRETS = ("key", "base_url")
 
 
 def _told(name: str, value: Any) -> str:
-    """An argument and its value, for an error message."""
+    """An argument and its value as text for an error message; a secret value is not included."""
     return f"{name} (not shown here)" if name in SECRETS else f"{name}={shown(value)}"
 
 
@@ -242,8 +242,9 @@ def members(kind: Any) -> tuple[Any, ...]:
 
 
 def argument(name: str, value: Any, kind: Any) -> Any:
-    """The value converted to its declared type; OptionError if the type differs or the value is outside the limits of
-    the argument.
+    """The value of an argument, converted to the declared type.
+
+    If the conversion is not possible, or if the value is outside the limits of the argument, OptionError is raised.
 
     >>> argument("resamples", np.int64(200), int)
     200
@@ -256,7 +257,7 @@ def argument(name: str, value: Any, kind: Any) -> Any:
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """The value converted to the first type of the union that accepts the value."""
+    """The value, converted to the first allowed type that accepts the value; OptionError if no type accepts it."""
     words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in words:
@@ -328,7 +329,7 @@ def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _progress(value: Any) -> Any:
-    """The callable, wrapped so that an error in a call is reported in one line."""
+    """The callable for progress, wrapped so that an error in a call of it is reported in one line."""
     if value is silent or not callable(value):
         return value if callable(value) else None
 

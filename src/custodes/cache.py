@@ -16,7 +16,7 @@ APPLICATION = 0x43555341
 """The application id of a cache (`CUSA`), unique among SQLite files."""
 VERSION = 1
 WAIT = 60.0
-"""Seconds that one run waits for another one's write lock."""
+"""Seconds that a run waits for the write lock of another run."""
 
 SCHEMA = f"""
 PRAGMA journal_mode = WAL;
@@ -35,8 +35,10 @@ COMMIT;
 
 
 class KeptScore(NamedTuple):
-    """Score of one output: float64 values as bytes (one, or one per reference), whether a text was truncated, the
-    reason for a missing score ('' otherwise), CPU seconds."""
+    """The stored score of one output.
+
+    The fields are the float64 values as bytes (one value, or one value per reference), whether a text was truncated,
+    the reason for a missing score ('' if there is a score), and the CPU seconds."""
 
     key: str
     metric: str
@@ -67,8 +69,9 @@ class Cache:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the open file: either all statements are written or none. Errors of SQLite become one
-        line."""
+        """A transaction on the open file: either all statements are written or none.
+
+        An error of SQLite becomes an OptionError with a message of one line."""
         try:
             if self._connection is None:
                 self._connection = self._open()
@@ -76,7 +79,8 @@ class Cache:
                 yield base
         except sqlite3.Error as problem:
             raise InputError(
-                f"{shown(str(self.path))}: not a file of cached replies ({problem}); name another file by --cache"
+                f"{shown(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
+                "another file with --cache"
             ) from None
 
     def _open(self) -> sqlite3.Connection:
@@ -88,7 +92,7 @@ class Cache:
             tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
             if tables and (application, version) != (APPLICATION, VERSION):
                 what = f"of version {version}, not {VERSION}" if application == APPLICATION else "of another program"
-                raise InputError(f"{shown(str(self.path))}: a database {what}; name another file by --cache")
+                raise InputError(f"{shown(str(self.path))}: this is a database {what}; name another file with --cache")
             base.executescript(SCHEMA)
         except BaseException:
             base.close()
@@ -96,7 +100,7 @@ class Cache:
         return base
 
     def scores(self, keys: Sequence[str]) -> dict[str, KeptScore]:
-        """Stored scores by key."""
+        """The stored scores of these keys, by key."""
         return {row[0]: KeptScore(*row) for row in self._rows("score", keys)}
 
     def seconds_of(self, metric: str) -> float | None:
@@ -113,11 +117,11 @@ class Cache:
             base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Stored replies by key. Requests are long, so they have a separate table."""
+        """The stored replies of these keys, by key. Requests are long, so they are stored in a separate table."""
         return dict(self._rows("reply", keys))
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
-        """Store a reply and the request of the reply, as JSON. Stored replies and requests are not replaced."""
+        """Store a reply and its request, both as JSON. Stored replies and requests are not replaced."""
         with self._transaction() as base:
             base.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
             base.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))

@@ -1,4 +1,4 @@
-"""The command line. A verb is imported when it is called. The list of verbs imports no verb."""
+"""The command line. A verb is imported when it is called; the list of verbs is printed without importing a verb."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _listing(heading: str, verbs: Sequence[str]) -> str:
 
 
 def app() -> App:
-    """The app with all verbs, each with the path from which the verb is imported."""
+    """The app with all verbs. Each verb is registered with the path from which it is imported when it is called."""
     from cyclopts import App
 
     from custodes.command_line import HOW
@@ -99,8 +99,9 @@ def app() -> App:
 
 
 def _with_streams(argv: Sequence[str]) -> list[str]:
-    """Command-line arguments with `-` replaced by the path of a stream, because the parser would read `-` as an option:
-    standard output after `-o`, else standard input."""
+    """The command-line arguments with `-` replaced by the path of a stream.
+
+    The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
     words = []
     for before, word in zip(["", *argv], argv, strict=False):
         if word == "-":

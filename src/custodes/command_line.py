@@ -1,4 +1,4 @@
-"""Parsing of the command line: conventions of all verbs, and errors that name options."""
+"""Parsing of the command line: conventions of all verbs, and error messages that name options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ HOW: Mapping[str, Any] = {
 """Arguments of the app."""
 
 QUESTION = Group("Question", sort_key=1)
-SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeated; ! excludes.")
+SELECTION = Group(
+    "Selection", sort_key=2, help="Each option takes a comma list of globs and can be repeated; ! excludes a name."
+)
 STATISTICS = Group("Statistics", sort_key=3)
 READING_OPTIONS = Group("Reading", sort_key=4)
 OUTPUT_OPTIONS = Group("Output", sort_key=5)
@@ -39,7 +41,7 @@ RENAMED: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 
 
 def call(app: App, words: Sequence[str]) -> int | None:
-    """Run the verb of a command line; errors name options instead of arguments."""
+    """Run the verb of a command line. Error messages name options of the command line, not arguments of functions."""
     try:
         result: int | None = app(words)
     except CycloptsError as problem:
@@ -56,7 +58,7 @@ def call(app: App, words: Sequence[str]) -> int | None:
 
 
 def in_options(message: str, options: set[str]) -> str:
-    """An error message with options of the command line instead of arguments of functions.
+    """An error message in which options of the command line replace arguments of functions.
 
     >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
     '--tie-rate 2: must lie between 0 and 1'
@@ -72,7 +74,7 @@ def in_options(message: str, options: set[str]) -> str:
 
 
 def whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """Parse an integer of at least 0. (The parser alone would round 1.5.)"""
+    """Parse an integer of at least 0. Without this function, the parser would round 1.5."""
     text = tokens[0].value
     if not is_whole(text):
         raise ValueError(f"{shown(text)} is not a whole number of at least 0")

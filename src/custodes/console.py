@@ -37,7 +37,7 @@ def put(content: Iterable[bytes]) -> None:
 
 @contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """Ignore broken pipes: the reader of a pipe may stop early, and the rest of the output is discarded."""
+    """Ignore broken pipes. If the reader of a pipe stops early, the remaining output is discarded."""
     try:
         yield
         sys.stdout.flush()
@@ -46,8 +46,10 @@ def quiet_pipe() -> Iterator[None]:
 
 
 def status_of(work: Callable[[], int | None]) -> int:
-    """Run the work of a command and return its exit status: 0 success, 1 problems found, 2 invalid input, 3
-    inconclusive, 130 interrupted."""
+    """Run the work of a command and return the exit status.
+
+    The exit status is 0 for success, 1 for problems found, 2 for invalid input, 3 for an inconclusive result, and 130
+    for an interruption."""
     try:
         if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # Polars would abort the process
             raise OptionError(
@@ -81,7 +83,7 @@ def status_of(work: Callable[[], int | None]) -> int:
 
 
 def end(work: Callable[[], int]) -> NoReturn:
-    """Run the work of the process and exit with its status."""
+    """Run the work of the process, then exit with the status that the work returns."""
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

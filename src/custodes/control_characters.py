@@ -1,4 +1,4 @@
-"""Escape control characters, so that labels cannot affect a terminal, the text direction or a drawing."""
+"""Escape control characters, so that labels cannot affect a terminal, the direction of text or a drawing."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NAME = "custodes"
 
 
 class Extra(NamedTuple):
-    """The benefit of an extra, and the modules that it needs."""
+    """What an extra adds to custodes, and the modules that the extra needs."""
 
     gives: str
     modules: tuple[str, ...]
@@ -54,12 +54,12 @@ EXTRAS: Mapping[str, Extra] = {
         ),
     ),
 }
-"""Every extra of the package, the most common first."""
+"""Every extra of the package; the most common extra is first."""
 
 
 @result
 class Doctor(Result):
-    """Result of `doctor`; `status` is 1 if a required package is missing or a test failed."""
+    """Result of `doctor`. The exit status `status` is 1 if a required package is missing or a test failed."""
 
     BY: ClassVar[str] = ""
 
@@ -93,7 +93,7 @@ class Doctor(Result):
 
     @property
     def status(self) -> int:
-        """0 if all requirements are installed and work, otherwise 1."""
+        """Exit status: 0 if all required packages are supported and all tests passed, otherwise 1."""
         return 0 if self.packages["fits"].all() and self.tests["passed"].all() else 1
 
 
@@ -108,8 +108,8 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     Returns
     -------
     Doctor
-        Tables of packages, extras and tests; `status` is 1 if the version of a package is not supported or a test
-        failed.
+        Tables of packages, extras and tests. `status` is 1 if the version of a required package is not supported, or if
+        a test failed.
 
     Notes
     -----
@@ -166,7 +166,7 @@ def _place() -> list[dict[str, str]]:
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
-    """Requirements of every installation, or only those of an extra, with the installed versions."""
+    """The required packages of every installation, or those of an extra, with the installed versions."""
     from packaging.requirements import Requirement
 
     rows = []
@@ -203,7 +203,7 @@ def _tests_of_extras(extras: list[str]) -> list[dict[str, Any]]:
 
 
 def _loaded(name: str) -> str:
-    """The modules of an extra with their versions; a package may be installed and fail to import."""
+    """Import the modules of an extra and return their versions. An installed package may fail to import."""
     modules = [import_module(module) for module in EXTRAS[name].modules]
     # Some packages warn when asked for an undeclared version.
     versions = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
@@ -211,7 +211,7 @@ def _loaded(name: str) -> str:
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
-    """The table row of a test. If the test raises an exception, the exception is the result."""
+    """The table row of a test. If the test raises an exception, the row contains the exception as the result."""
     start = time.perf_counter()
     try:
         passed, text = True, test()
@@ -225,7 +225,7 @@ KNOWN = {
     "kendall_item": 0.5716002339883014,
     "pearson_global": 0.7405549873213673,
 }
-"""Agreement of the metric `judge` of the demo with annotators on coherence, as computed by this version."""
+"Agreement of the metric `judge` with the annotators of the demo on coherence, as computed by this version."
 
 
 def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:
@@ -279,11 +279,11 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
 
 
 TESTS = {"numbers": _numbers, "threads": _threads, "picture": _picture, "files": _files}
-"""Tests of the installation by name. A test takes the demo and a seed, and returns a description of the result."""
+"""Tests of the installation by name. A test takes the demo and a seed, and returns a description of its result."""
 
 
 CHRF = 81.28715195785207
-"""The chrF of sacrebleu for `SAT` and its reference."""
+"""The chrF score that sacrebleu computes for `SAT` and the reference text."""
 
 SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on the mat", "cat"]}
 
@@ -330,4 +330,4 @@ def _annotated() -> str:
 
 
 WORKS: Mapping[str, Callable[[], str]] = {"score": _scored, "judge": _judged, "annotate": _annotated}
-"""Tests of an extra that follow the import of the packages."""
+"""Tests of an extra, by name of the extra. They run after the packages of the extra were imported."""

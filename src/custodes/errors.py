@@ -1,4 +1,7 @@
-"""Errors reported to the user. A message states the subject, the value, what is allowed and what to do."""
+"""Errors that are reported to the user.
+
+A message states what is wrong, which value is wrong, what is allowed, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from collections.abc import Iterable
 from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
-"""Maximum length of an error message, and the length of the beginning that is kept.
+"""Maximum length of an error message, and length of the beginning of a longer message.
 
-The end, with the advice, is kept too.
+A longer message is shortened in the middle, because its end contains the advice.
 """
 
 
 class CustodesError(Exception):
-    """Base class of errors that the user can correct; the message is one line with control characters escaped."""
+    """Base class of errors that the user can correct. The message is one line; control characters are escaped."""
 
     def __str__(self) -> str:
         text = escape_controls(" ".join(super().__str__().splitlines()))
@@ -25,23 +28,23 @@ class CustodesError(Exception):
 
 
 class InputError(CustodesError):
-    """A file or table that cannot be read."""
+    """Error of a file or table that cannot be read."""
 
 
 class OptionError(CustodesError, ValueError):
-    """An argument or option outside what is allowed."""
+    """Error of an argument or option whose value is not allowed."""
 
 
 class MissingExtraError(CustodesError, ImportError):
-    """A feature whose optional package is not installed."""
+    """Error of a feature that needs an optional package, if this package is not installed."""
 
 
 class CustodesWarning(UserWarning):
-    """Something the user should know before trusting a number."""
+    """Warning about something that the user should know before relying on a number."""
 
 
 def listed(labels: Iterable[object], *, limit: int = 8) -> str:
-    """Labels as a short comma list, with the number of omitted ones.
+    """Labels as a short comma list, with the number of omitted labels.
 
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
@@ -52,7 +55,7 @@ def listed(labels: Iterable[object], *, limit: int = 8) -> str:
 
 
 def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Text ' (did you mean ...?)' with a similar name, else an empty string.
+    """Text ' (did you mean ...?)' with a similar allowed name, or an empty string if no allowed name is similar.
 
     >>> suggestion("expret", ["expert1", "turker1"])
     " (did you mean 'expert1'?)"
@@ -63,7 +66,7 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
 
 
 def shown(value: object) -> str:
-    """A value as a short text in one line, for an error message.
+    """A value as a short text on one line, for an error message.
 
     >>> shown("a" * 200)[-6:]
     'aaa...'

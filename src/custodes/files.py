@@ -1,4 +1,7 @@
-"""Atomic writes under a temporary name next to the target, which is then renamed; locks of files."""
+"""Atomic writing and locking of files.
+
+A file is written under a temporary name in the folder of the target, and then renamed to the target.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"
 
 
 def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
-    """Write a file completely or leave the existing one unchanged; raises `OptionError` if the path is not writable.
+    """Write a file completely, or leave the existing file unchanged.
 
-    Content in several parts is written part by part.
+    `OptionError` is raised if the path is not writable. Content in several parts is written part by part.
 
     An existing file keeps its mode. If the path is a link, the target of the link is written. A device, a pipe or an
     open descriptor (`/dev/stdout`) is written to and never replaced.
@@ -49,7 +52,7 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
 
 def _replace(target: str, data: Iterable[bytes]) -> None:
-    """Write a new file, or replace an existing one."""
+    """Write a new file, or replace an existing file."""
     before = os.stat(target) if os.path.exists(target) else None
     name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(name)
@@ -71,7 +74,10 @@ def _replace(target: str, data: Iterable[bytes]) -> None:
 
 
 def _keep_owner(name: str, before: os.stat_result) -> int:
-    """Give a file the owner and group of the file that it replaces, if allowed; returns its permissions."""
+    """Give a file the owner and group of the file that it replaces, if the system allows this.
+
+    The result is the permissions that the new file gets.
+    """
     mode, after = stat.S_IMODE(before.st_mode), os.stat(name)
     if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
         try:
@@ -82,7 +88,7 @@ def _keep_owner(name: str, before: os.stat_result) -> int:
 
 
 def check_writable(path: str | Path) -> Path:
-    """Check the path of an output; raises `OptionError` if it is a folder, or cannot be created or replaced."""
+    """Check that the output file can be created or replaced; `OptionError` otherwise, for example for a folder."""
     place = Path(path)
     if os.path.isdir(place):
         raise _unwritable(place, "it is a folder", "give a file name (or a name that ends in /)")
@@ -91,7 +97,7 @@ def check_writable(path: str | Path) -> Path:
     except FileNotFoundError:
         status = None
     except NotADirectoryError:
-        raise _unwritable(place, f"{place.parent} is no folder") from None
+        raise _unwritable(place, f"{place.parent} is not a folder") from None
     except OSError as problem:  # a cycle of links, or a name that is too long
         raise _unwritable(place, problem.strerror) from None
     except ValueError:
@@ -102,7 +108,9 @@ def check_writable(path: str | Path) -> Path:
         return place
     parent = os.path.dirname(os.path.realpath(place))
     if not os.path.isdir(parent):
-        raise _unwritable(place, f"no such folder {parent if os.path.islink(place) else place.parent}", "make it first")
+        raise _unwritable(
+            place, f"no such folder {parent if os.path.islink(place) else place.parent}", "create the folder first"
+        )
     if not os.access(parent, os.W_OK):
         raise _unwritable(place, f"the folder {place.parent} is not writable")
     return place
@@ -113,8 +121,9 @@ def _unwritable(place: Path, why: str | None, way_out: str = "choose another pla
 
 
 def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
-    """Raise `OptionError` if an output is also an input (also through links), is in an input folder, or is written
-    twice.
+    """Raise `OptionError` if an output is also an input, is in an input folder, or is written twice.
+
+    Links are followed.
 
     >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
@@ -129,7 +138,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             continue
         whole = Path(os.path.realpath(place))
         if whole in seen:
-            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name")
+            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name for one output")
         seen.add(whole)
         if _identity(whole) in read:
             raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")
@@ -143,7 +152,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Device and inode of a file or folder; None if it does not exist."""
+    """Device and inode of a file or folder; None if the path does not exist."""
     status = _status(path)
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return None
@@ -151,7 +160,7 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 
 def _status(path: str | Path) -> os.stat_result | None:
-    """Status of an existing path; None if it does not exist or the name is invalid."""
+    """Status of a path; None if the path does not exist or the name is invalid."""
     try:
         return os.stat(path)
     except (OSError, ValueError):
@@ -185,7 +194,7 @@ def is_folder(path: str | Path) -> bool:
 
 
 def folder(path: str | Path) -> Path:
-    """The folder, created if it does not exist."""
+    """Return the path of a folder, which is created if it does not exist."""
     target = Path(path)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -196,8 +205,10 @@ def folder(path: str | Path) -> Path:
 
 
 def lock(file: BinaryIO, *, wait: bool) -> None:
-    """Lock an open file for this process until the file is closed. If another process holds the lock, raise OSError
-    (with `wait`: wait for the release)."""
+    """Lock an open file for this process until the file is closed.
+
+    If another process holds the lock, OSError is raised, or with `wait` the process waits for the release of the lock.
+    """
     if sys.platform == "win32":
         import msvcrt
 
@@ -211,7 +222,10 @@ def lock(file: BinaryIO, *, wait: bool) -> None:
 
 @contextmanager
 def locked(path: str | Path) -> Iterator[BinaryIO]:
-    """An existing or new file for reading from its start and appending, locked against other processes."""
+    """Open an existing or new file that is locked against other processes.
+
+    The file is read from its start, and writing appends to the file.
+    """
     with check_writable(path).open("a+b") as file:
         lock(file, wait=True)
         file.seek(0)

@@ -1,4 +1,4 @@
-"""Check of memory requirements in advance, because the system would kill the process without a message."""
+"""Check of memory requirements before a computation, because the system would kill the process without a message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ several aspects. On the demo (seven metrics, three aspects) agreement needs 3000
 fewer."""
 
 SHARE = 0.8
-"""Proportion of the machine's memory that may be used."""
+"""Proportion of the memory of the machine that a computation may use."""
 
 
 def memory() -> float:
@@ -24,12 +24,12 @@ def memory() -> float:
 
 
 def fits(needed: float) -> bool:
-    """Whether this many bytes may be used."""
+    """Whether a computation may use this number of bytes."""
     return needed <= SHARE * memory()
 
 
 def of_resamples(resamples: int, units: float = 0.0) -> float:
-    """Number of eight-byte numbers that resamples need, including the weights of `units` clusters each."""
+    """Number of eight-byte numbers that the resamples need, including a weight for each of the `units` clusters."""
     return (1 + resamples) * (units + _NUMBERS)
 
 
@@ -41,6 +41,6 @@ def check_memory(name: str, value: int, numbers: float) -> None:
     needed, there = 8 * numbers, memory()
     if not fits(needed):
         raise OptionError(
-            f"{name}={value}: needs about {needed / 1e9:.0f} GB of memory, and this machine has {there / 1e9:.0f} GB;"
-            " request fewer"
+            f"{name}={value}: needs about {needed / 1e9:.0f} GB of memory, but this machine has "
+            f"{there / 1e9:.0f} GB; request fewer"
         )

@@ -1,4 +1,4 @@
-"""Options shared by verbs: inputs and outputs."""
+"""Options that the verbs share, for inputs and outputs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Inputs = Annotated[
         "demo-texts are texts without ratings."
     ),
 ]
-"""The inputs of a verb."""
+"""The input files of a verb."""
 
 QuoteFormulas = Annotated[
     bool,
@@ -81,10 +81,12 @@ class Reading:
     reader: Annotated[str | None, Parameter(help="Reader to use (default: chosen by suffix and columns).")] = None
     raters: Annotated[
         Path | None,
-        Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."),
+        Parameter(
+            help="Table of raters: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."
+        ),
     ] = None
     items: Annotated[
-        Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability, n_outputs.")
+        Path | None, Parameter(help="Table of items: item, cluster, group, dataset, weight, probability, n_outputs.")
     ] = None
     column: Annotated[
         list[str] | None,
@@ -101,7 +103,9 @@ class Reading:
             negative="",
         ),
     ] = None
-    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options; convert writes it.")] = None
+    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options, as convert writes it.")] = (
+        None
+    )
     invalid: Annotated[
         Invalid | None,
         Parameter(
@@ -111,7 +115,7 @@ class Reading:
     ] = None
 
     def refuse(self, why: str) -> None:
-        """Raise an error for given input options that would have no effect."""
+        """Raise an error if an input option is given, because the option would have no effect; `why` is the reason."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
                 raise OptionError(f"--{option.name} {value} has no effect: {why}")
@@ -119,7 +123,7 @@ class Reading:
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
         if not inputs:
-            raise OptionError("no input: give a file, a folder, or the word demo")
+            raise OptionError("there is no input; give a file, a folder, or the word demo")
         if all(map(is_counts, inputs)):
             raise OptionError(f"{listed(inputs)}: {NOT_ENOUGH}")
         if any(map(is_counts, inputs)):
@@ -127,15 +131,14 @@ class Reading:
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
 
     def about(self, inputs: Sequence[str]) -> Any:
-        """The data of a question: the sum of counts if all inputs are files of counts, else a study."""
+        """The data of a question: the sum of counts if all inputs are files of counts, otherwise a study."""
         if inputs and all(map(is_counts, inputs)):
             self.refuse(f"{listed(inputs)}: files of counts")
             return read_counts(*inputs)
         return self.study(inputs)
 
     def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
-        """The part of the inputs that the command line or the schema selects. Without a selection this is
-        everything."""
+        """The part of the inputs that the command line or the schema selects (default: the whole study)."""
         study = self.study(inputs)
         chosen = {**study.selection, **selection}
         return study.select(**chosen, one_side=True) if chosen else study
@@ -148,12 +151,12 @@ class Reading:
 
     @property
     def own(self) -> dict[str, Any]:
-        """Arguments of `read` other than columns and schema."""
+        """The values of the arguments of `read`, except columns and schema."""
         return {"reader": self.reader, "raters": self.raters, "items": self.items, "invalid": self.invalid}
 
     @property
     def mapping(self) -> dict[str, str | list[str]]:
-        """Role to column, in the form that `read` accepts."""
+        """The column of each role, in the form that `read` accepts."""
         mapping: dict[str, str | list[str]] = {}
         for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
             role, sign, name = text.partition("=")
@@ -167,7 +170,7 @@ class Reading:
             mapping[role] = name
         if self.columns and "score" in mapping:
             raise OptionError(
-                "--column score=… and --columns both give the columns of scores; remove one of the two options"
+                "--column score=… and --columns both name the columns of scores; remove one of these options"
             )
         return mapping | ({"score": self.columns} if self.columns else {})
 
@@ -189,32 +192,32 @@ class Output:
         Format | None, Parameter(help="table (default), json (all tables), csv (one table), md, latex or html.")
     ] = None
     table: Annotated[
-        str | None, Parameter(help="Name of the table to print, with all columns (default for csv: the first).")
+        str | None, Parameter(help="Name of the table to print, with all columns (default for csv: the first table).")
     ] = None
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
+    quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
-    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the seconds from json.")] = False
+    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the run time in seconds from json.")] = False
     output: Annotated[
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File (default: standard output); the suffix sets the format: .txt .json .csv .md .tex .html."
-            " DIR/: one csv per table.",
+            help="Output file (default: standard output). The suffix sets the format: .txt .json .csv .md "
+            ".tex .html. DIR/ writes one csv per table.",
         ),
     ] = None
 
     @property
     def place(self) -> str | None:
-        """The output file or folder of the tables; None means standard output."""
+        """The output file or folder for the tables; None means standard output."""
         return self.output
 
     @property
     def shape(self) -> Format:
-        """The format: that of the file suffix, or without a file that of the option."""
+        """The format of the output. The suffix of the output file determines it; without a file, the option does."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
-        """Files that will be written. In a folder each of the `tables` of the result is a file."""
+        """Files that will be written. If the output is a folder, each of the `tables` of the result is a file."""
         if self.place is None:
             return []
         return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
@@ -251,7 +254,7 @@ class Output:
         return int(result.status)
 
     def timed(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
-        """A result and its run time in seconds, with progress."""
+        """Run a question with progress, and return the result and the run time in seconds."""
         start = time.perf_counter()
         with progress(doing, quiet=self.quiet, lines=lines) as track:
             result = ask(progress=track)
@@ -279,7 +282,7 @@ class Output:
             self.write_json(result.told_whole(), seconds)
 
     def write_json(self, answer: dict[str, Any], seconds: float) -> None:
-        """A result as JSON with a final newline, with its run time unless disabled."""
+        """Write a result as JSON with a final newline. The JSON includes the run time, unless this is disabled."""
         if self.table is not None:
             answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
         whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
@@ -314,7 +317,7 @@ class TestOutput(Output):
 @Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class ModelOutput(Output):
-    """Options for a fitted metric: the output is the model file, tables go to standard output."""
+    """Options for a fitted metric. The output is the model file; the tables are printed on standard output."""
 
     output: Annotated[
         str,
@@ -327,7 +330,7 @@ class ModelOutput(Output):
 
     @property
     def place(self) -> None:
-        """Standard output."""
+        """Destination of the tables: always None, which means standard output."""
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
         """Files that will be written."""
@@ -354,7 +357,7 @@ class ModelOutput(Output):
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:
-    """A table for csv: lists as text."""
+    """A table for csv, with lists converted to text."""
     return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
 
 
@@ -385,8 +388,9 @@ def _words(value: Any) -> Iterator[str | Path]:
 
 @contextmanager
 def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
-    """Progress on standard error: a bar on a terminal. Elsewhere there is no output, or with `lines` a line per
-    outermost part."""
+    """Progress on standard error.
+
+    On a terminal, progress is a bar. Elsewhere nothing is printed, or with `lines` one line for each outermost part."""
     if quiet or not sys.stderr.isatty():
         yield silent if quiet or not lines else _in_lines(doing)
         return

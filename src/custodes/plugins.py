@@ -14,7 +14,7 @@ from custodes.errors import CustodesError, CustodesWarning, InputError
 
 
 class Plugin(NamedTuple):
-    """An object, with the name and version of the package; if these are unknown, with the entry point."""
+    """A plugin object, with the name and version of its package, or with the entry point if these are unknown."""
 
     value: Any
     package: str
@@ -23,9 +23,9 @@ class Plugin(NamedTuple):
 def plugged(
     group: str, kind: type, taken: Container[str], *, name: Callable[[Any], str], check: Callable[[Any], None]
 ) -> dict[str, Plugin]:
-    """The plugins of a type in a group, by name, sorted by package.
+    """The plugins of type `kind` in a group of entry points, by plugin name, sorted by package.
 
-    `taken` are built-in names. `check` raises for an invalid object.
+    `taken`: built-in names, which a plugin cannot have. `check`: a function that raises an error for an invalid object.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     plugins: dict[str, Plugin] = {}
@@ -34,10 +34,10 @@ def plugged(
         try:
             value = point.load()
             if not isinstance(value, kind):
-                raise InputError(f"its type must be {kind.__name__}, and is {type(value).__name__}")
+                raise InputError(f"its type must be {kind.__name__}, but it is {type(value).__name__}")
             check(value)
             if name(value) in taken or name(value) in plugins:
-                raise InputError(f"the name {name(value)!r} belongs to another {what} already; give it another name")
+                raise InputError(f"another {what} already has the name {name(value)!r}; choose another name")
         except Exception as error:  # importing a module may raise anything
             _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:
@@ -46,7 +46,7 @@ def plugged(
 
 
 def said(error: Exception) -> str:
-    """Message of an exception from other packages, in one line."""
+    """The message of an exception from another package, on one line."""
     kind = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
     return " ".join(f"{kind}{error}".split()).rstrip(":")
 

@@ -1,4 +1,4 @@
-"""Setup of the process: replacement of closed standard streams, and signal handlers that remove incomplete files."""
+"""Setup of the process: it replaces closed standard streams, and handles signals by removing incomplete files."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ import sys
 from contextlib import suppress
 
 UNFINISHED: set[str] = set()
-"""Temporary files and folders being written, to be renamed when complete."""
+"""Temporary files and folders that are being written. They are renamed when they are complete."""
 
 CHILDREN: set[int] = set()
-"""Process groups that this process started and ends at its exit."""
+"""Process groups that this process started. They are ended when this process exits."""
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
 NOTHING_KEPT = "nothing is written; repeat the command to start again"
-"""Message after an interruption of work without intermediate results."""
+"""Message after an interruption of work that has no intermediate results."""
 
 _follows: list[str] = []
-"""Effect of running the same command again after an interruption of the current work."""
+"""Statement of what happens if the same command runs again after an interruption of the current work."""
 
 ARENA_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = -8, -3, -1
 """Numbers of the parameters in `malloc.h` (M_ARENA_MAX, ...)."""
 
 KEPT_BYTES = 2**25
-"""Bytes of freed memory at the end of the heap that the process keeps, and bytes from which an array gets separate
-memory."""
+"""Freed bytes at the end of the heap that the process keeps, and minimum size of an array with memory of its own."""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """Escape sequence that shows the cursor, which a progress bar hides."""
 
 
 class Stoppable:
-    """Context for work that may be interrupted. `follows` says what happens if the same command runs again."""
+    """Context for work that may be interrupted. `follows` states what happens if the same command runs again."""
 
     def __init__(self, follows: str) -> None:
         self.follows = follows
@@ -47,15 +46,16 @@ class Stoppable:
 
 
 def stopped(number: int) -> str:
-    """Message on an interruption by a signal, in one line, with the effect of running the command again."""
+    """Message on an interruption by a signal, with a statement of what happens if the command runs again."""
     words = ": ".join([SAID[signal.Signals(number).name], *_follows])
     _follows.clear()
     return words
 
 
 def open_streams() -> None:
-    """Open the null device for each standard stream that the caller closed. Otherwise a file could get the
-    descriptor."""
+    """Open the null device for each standard stream that the caller closed.
+
+    Otherwise a file that is opened later could get the descriptor of the stream."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -66,7 +66,7 @@ def open_streams() -> None:
 
 
 def watch() -> None:
-    """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores are ignored here too."""
+    """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores stay ignored."""
     for name in SAID:
         number = getattr(signal, name, None)  # not all systems have all signals
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -76,10 +76,11 @@ def watch() -> None:
 def one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
-    The GNU C library gives each thread its own heap and returns little of it; elsewhere nothing changes. Measured on
-    SummEval's report: 526 MB instead of 638, in the same time. The library also returns freed arrays of some hundred
-    kilobytes at once, so the next array of this size waits for the system. Ridge regression on SummEval takes a third
-    less time if this memory is kept.
+    The GNU C library gives each thread a separate heap, of which it returns little to the system. With other C
+    libraries this function has no effect. The report on SummEval needs 526 MB instead of 638 MB with one heap, in the
+    same time. The GNU C library also returns a freed array of some hundred kilobytes to the system at once, so the
+    allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
+    memory is kept.
     """
     _allocator("mallopt", ARENA_MAX, 1)
     _allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)
@@ -87,12 +88,12 @@ def one_heap() -> None:
 
 
 def return_memory() -> None:
-    """Return freed memory to the system; the GNU C library keeps it for later allocations."""
+    """Return freed memory to the system. Without this call, the GNU C library keeps it for later allocations."""
     _allocator("malloc_trim", 0)
 
 
 def _allocator(function: str, *numbers: int) -> None:
-    """Call a function of the GNU C library's allocator; no effect with other allocators."""
+    """Call a function of the allocator of the GNU C library. The call has no effect with other allocators."""
     import ctypes
 
     with suppress(AttributeError, OSError, TypeError):  # another C library, another system

@@ -1,4 +1,4 @@
-"""Progress of long computations: a callable that wraps an iterable (such as tqdm); silent by default."""
+"""Progress of long computations: a callable that wraps an iterable, such as tqdm. The default displays nothing."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class Progress(Protocol):
 
 
 def silent(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterable[T]:
-    """The default: displays nothing."""
+    """Return the iterable unchanged. This is the default, which displays no progress."""
     return iterable

@@ -1,4 +1,4 @@
-"""Questions as verbs of the command line: every argument of a question becomes an option."""
+"""Questions as verbs of the command line. Every argument of a question becomes an option of the verb."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ DryRun = Annotated[
 ]
 
 STOPPING = "stopping"
-"""The argument whose fields are options. Only questions with this argument import the module of the argument."""
+"""The argument whose fields become options. Only a question with this argument imports the module of its type."""
 SHARED_GROUPS = {
     **dict.fromkeys([*Setting.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
     **dict.fromkeys(Selection.__annotations__, SELECTION),
 }
-"""Groups of options shared by several questions."""
+"""Groups of options that several questions share."""
 
 SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
-"""Fields of a stopping rule. Several values of a field give several rules."""
+"""Fields of a stopping rule. If a field has several values, there is one rule for each value."""
 
 
 def __getattr__(name: str) -> Callable[..., int]:
-    """The verb of a question."""
+    """Return the verb of the question with this name."""
     if name not in QUESTIONS:
         raise AttributeError(name=name)
     return verb(getattr(cu, name), OUTPUTS.get(name, OUTPUT))
 
 
 def verb(question: Any, output: Output) -> Callable[..., int]:
-    """The command that runs a question on its inputs and writes the result."""
+    """Return the command that runs a question on its inputs and writes the result."""
     study_parameter, *_ = inspect.signature(question).parameters.values()
     result = get_type_hints(question)["return"]
 
@@ -78,7 +78,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
 
 
 def reading_of(inputs: Sequence[str]) -> str:
-    """Title of the progress while reading inputs."""
+    """Title of the progress display while the inputs are read."""
     return f"reading {listed(inputs, limit=2)}" if inputs else ""
 
 
@@ -92,17 +92,18 @@ def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
 def with_options(
     command: Callable[..., Any], *functions: Callable[..., Any], group: Group | None = None
 ) -> Callable[..., Any]:
-    """A command whose options are the arguments of functions, except arguments that the command declares itself.
+    """Return a command whose options are the arguments of functions, except arguments that the command itself declares.
 
-    Options that only this verb has are in the `group`.
+    The help displays the options that only this verb has in the `group`.
     """
     options = [option for function in functions for option in _options(function)]
     return with_parameters(command, [_parameter(option, group) for option in options])
 
 
 def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """A command with more parameters after the first. If a parameter is a group of options, the default is an instance
-    of the group."""
+    """Return a command with more parameters after its first parameter.
+
+    If a parameter is a group of options, its default is an instance of the group."""
     hints = get_type_hints(command, include_extras=True)
     first, *others = (
         p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
@@ -157,7 +158,7 @@ def _kind(option: Option) -> Any:
 
 
 def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function from the given options."""
+    """The arguments of a function, from the values of the options."""
     arguments = {name: value for name, value in options.items() if value is not None}
     kinds = {option.name: option.kind for option in options_of(function)}
     if "seed" in arguments:
@@ -193,7 +194,7 @@ def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, kind: Any, value: Any) -> Any:
-    """A command-line text converted to the type of an option."""
+    """The text of an option on the command line, converted to the type of the option."""
     kinds = [member for member in members(kind) if member is not type(None)]
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, list):
@@ -213,7 +214,7 @@ def _value(name: str, kind: Any, value: Any) -> Any:
 
 
 def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
-    """A comma list of numbers."""
+    """The numbers in a comma list."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:

@@ -1,7 +1,7 @@
 """All questions in the order of the documentation, with the descriptions that the list of commands shows.
 
-The Python function, the command, the report section and the page of the documentation of a question have the same
-name. The class of the result has this name too, capitalized.
+The Python function, the command, the section of the report and the page of the documentation have the name of the
+question. The class of the result has the capitalized name.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ QUESTIONS: Mapping[str, str] = {
     "route": "Which labels of a judge to accept, and which outputs annotators should label instead",
     "plan": "Cost and error rates of a protocol, before annotating",
     "complementarity": "How differently metrics and annotators rank systems",
-    "ceiling": "How much of human judgement all metrics predict",
+    "ceiling": "How well all metrics together predict human ratings",
     "combine": "A combined metric from the metrics of the study",
     "validate": "A combined metric on another data set",
-    "gate": "Whether a metric satisfies requirements; the exit status tells",
+    "gate": "Whether a metric satisfies requirements, for the exit status of a CI job",
 }

@@ -1,5 +1,6 @@
-"""Registries: the objects of a type that a module imports. To add an object, add a file and a line that imports the
-object."""
+"""Registries: the objects of a type that a module imports.
+
+To add an object to a registry, add a file that defines the object and a line that imports it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ T = TypeVar("T")
 
 
 def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
-    """The objects of a type among the names of a module, in import order; tuples are expanded.
+    """The objects of a type among the values of a module's names, in import order. Tuples are expanded.
 
     >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
     [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Strict JSON: declared types, no duplicate keys, and detection of edited files."""
+"""Strict JSON: values have declared types, duplicate keys are rejected, and edited files are detected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ T = TypeVar("T")
 
 
 def prepare_decoder(struct: type[T]) -> type[T]:
-    """A struct whose field types are resolved now, because a first use in several threads at once would crash the
-    process."""
+    """Resolve the types of the fields of a struct, and return the struct.
+
+    Without this call, the first use of the struct in several threads at once would crash the process."""
     msgspec.json.Decoder(struct)
     return struct
 
@@ -31,7 +32,7 @@ def digest(value: Any) -> str:
 
 
 def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode JSON text; InputError with a short description for invalid content.
+    """Decode JSON text. Invalid content raises InputError with a short description.
 
     >>> decode(b"[1, 2]", msgspec.json.Decoder(list[int]))
     [1, 2]
@@ -64,8 +65,9 @@ _REASON = 200  # characters
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object from pairs of key and value. A duplicate key raises ValueError (a parser would keep the last
-    value).
+    """A JSON object from pairs of key and value.
+
+    A duplicate key raises ValueError, because a parser would silently keep the last value.
 
     >>> reject_duplicate_keys([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}

@@ -1,4 +1,4 @@
-"""Cache in the user's folder for texts that take seconds to compute and depend only on library versions."""
+"""Cache in the user's folder for texts that take seconds to compute and depend only on the versions of libraries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.errors import OptionError
 from custodes.files import write_atomically
 
 ALONE = 0o700
-"""Mode of a folder that other users cannot read or write. The files of the folder are inserted into pages."""
+"""Mode of a folder that other users cannot read or write, because its files are inserted into pages."""
 
 
 def cached_text(name: str, make: Callable[[], str]) -> str:
-    """The text stored under a name (which includes a version), or computed by `make` and then stored.
+    """The text that is stored under a name, which includes a version. A missing text is computed by `make` and stored.
 
-    If the text cannot be stored, it is computed every time. Damaged files are not used, and neither are folders that
+    If the text cannot be stored, it is computed every time. A damaged file is not used, and neither is a folder that
     other users can open.
 
     >>> cached_text("doctest-2", lambda: "result")

@@ -68,7 +68,7 @@ def test_too_little_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(place, "memory", lambda: 1e8)
     estimate = effort("check", cu.read("demo"))
     assert not estimate.fits
-    assert "this machine has 0 GB, so it will not fit" in str(estimate)
+    assert "this machine has only 0 GB of memory" in str(estimate)
 
 
 @pytest.mark.parametrize("name", ["agreement", "favoritism"])

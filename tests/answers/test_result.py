@@ -130,7 +130,7 @@ def test_data_of_other_tables_or_columns_are_refused_by_their_name() -> None:
 def test_a_result_without_a_question_or_a_picture() -> None:
     assert MADE.provenance is NOT_SENT
     assert MADE.status == 0
-    with pytest.raises(OptionError, match="has no picture; its tables: main, rare, other"):
+    with pytest.raises(OptionError, match="has no chart; its tables: main, rare, other"):
         MADE.plot()
 
 
@@ -150,7 +150,7 @@ def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:
     assert made.provenance.seed is None
     assert json.loads(json.dumps(made.to_dict()))["provenance"]["seed"] is None
     with pytest.raises(
-        OptionError, match=("favoritism: a result computed with your own generator cannot be reproduced; use rng=SEED")
+        OptionError, match=("favoritism: a result computed with a generator cannot be repeated; pass a seed as rng")
     ):
         made.provenance.replay(study)
 

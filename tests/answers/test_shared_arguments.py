@@ -25,9 +25,9 @@ def test_what_is_not_given_is_as_by_default() -> None:
         ({"aggregate": "media"}, "aggregate='media'; allowed: mean, vote"),
         ({"orders": "frist"}, r"orders='frist'; allowed: mean, consistent, first \(did you mean 'first'\?\)"),
         ({"ties": "calibrate"}, r"ties='calibrate'; allowed: .*exact, calibrated.* \(did you mean 'calibrated'\?\)"),
-        ({"ties": -1}, "ties=-1 is not allowed; give a tie threshold of at least 0"),
-        ({"ties": float("nan")}, "ties=nan is not allowed; give a tie threshold"),
-        ({"human_ties": float("inf")}, "human_ties=inf is not allowed; give a tie threshold"),
+        ({"ties": -1}, "ties=-1 is not allowed; use a tie threshold of at least 0"),
+        ({"ties": float("nan")}, "ties=nan is not allowed; use a tie threshold"),
+        ({"human_ties": float("inf")}, "human_ties=inf is not allowed; use a tie threshold"),
     ],
 )
 def test_values_that_cannot_be_are_told(given: Any, message: str) -> None:

@@ -370,8 +370,8 @@ def test_notes_tell_of_the_first_method_and_of_directions() -> None:
     told = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
     made = asked(told, method=("ridge", "best"))
     assert (
-        "the saved model is that of the first method, ridge; the score of a method that is selected for its "
-        "score is optimistic" in rules(made)["first-method"]
+        "the saved model is that of the first method, ridge; if you select a method by its score, this score is "
+        "optimistic" in rules(made)["first-method"]
     )
     assert "BLEU" in rules(made)["direction"]
     assert "first-method" not in rules(asked(planted()))

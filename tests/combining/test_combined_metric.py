@@ -376,5 +376,5 @@ def test_the_loop_closes() -> None:
     assert cu.protocol(joined, estimator="ppi", replications=2, **options).to_frame().height > 0
     together = cu.complementarity(joined, resamples=0)
     assert "combined:style" in set(together.raters["rater"])
-    with pytest.raises(InputError, match="no selected metric rated anything for aspect 'truth'; metrics: combined"):
+    with pytest.raises(InputError, match="the selected metrics have no ratings for aspect 'truth'; metrics: combined"):
         cu.agreement(joined, resamples=0, metrics="combined", aspect="truth")

@@ -90,7 +90,7 @@ def test_an_edited_calibration_is_refused(tmp_path: Path) -> None:
     ("by", "message"),
     [
         ("system", "would favour systems"),
-        ("mark", "all outputs of a system are of one kind"),
+        ("mark", "all outputs of each system are of one kind"),
         ("colour", "calibrate_by='colour': no such column"),
         ("constant", "all rated outputs are of one kind"),
     ],

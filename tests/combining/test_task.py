@@ -132,7 +132,7 @@ def test_missing_scores_of_rated_outputs_are_counted() -> None:
 def test_more_metrics_than_rated_outputs_are_noted() -> None:
     scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): drawn(0, items=5, systems=2)}
     scores |= {(f"m{k:02}", ""): drawn(1 + k, items=5, systems=2) for k in range(12)}
-    assert rules(made(scores))["more-features-than-rows"].startswith("12 metrics and 10 rated outputs")
+    assert rules(made(scores))["more-features-than-rows"].startswith("there are 12 metrics and only 10 rated outputs")
     assert "more-features-than-rows" not in rules(made(planted()))
 
 

@@ -132,7 +132,7 @@ def test_without_enough_systems_it_is_ridge_and_says_so() -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(OptionError, match="max_partiality applies to the method even-handed"):
+    with pytest.raises(OptionError, match="max_partiality applies only to the method even-handed"):
         asked(planted(), method="ridge", max_partiality=5)
     for bound in (0, 200):
         with pytest.raises(OptionError, match="must lie between 0 and 100"):

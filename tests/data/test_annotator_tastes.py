@@ -58,7 +58,9 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     study = assigned(0, taste=1.0, verdicts=verdicts)
     board = cu.leaderboard(study, resamples=200)
     message = next(note.message for note in board.notes if note.rule == "annotators-differ")
-    assert message.startswith("each item has one of 5 annotators, and these differ in which systems they prefer")
+    assert message.startswith(
+        "one of 5 annotators rated each item, and the annotators differ in their preferences among systems"
+    )
     summary = cu.check(study).summary
     assert summary["clusters"][0] == 5
     rules = dict(cu.check(study).problems.select("rule", "severity").rows())

@@ -14,7 +14,7 @@ from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
 READERS = (
-    "near readers: ratings (item, system, rater, score); outputs (item, system, text); "
+    "similar readers: ratings (item, system, rater, score); outputs (item, system, text); "
     "battles (item, model_a, model_b, winner). Map your columns, as in --column item=NAME --column system=NAME"
 )
 
@@ -31,18 +31,23 @@ def message(path: object, **options: object) -> str:
     [
         ("s.csv", b" \n\n", "s.csv: the file is empty; give a table with a header and at least one row"),
         ("s.csv.gz", b"", "s.csv.gz: the file is empty; give a table with a header and at least one row"),
-        ("s.csv", HEADER.encode(), "s.csv: a header without rows; give at least one row"),
-        ("s.json", b"[]", "s.json: a header without rows; give at least one row"),
-        ("s.csv", b"item, item,system\n1,2,3\n", "s.csv: column 'item' occurs twice; rename one, or remove it"),
+        ("s.csv", HEADER.encode(), "s.csv: the table has a header and no rows; give at least one row"),
+        ("s.json", b"[]", "s.json: the table has a header and no rows; give at least one row"),
+        (
+            "s.csv",
+            b"item, item,system\n1,2,3\n",
+            "s.csv: two columns are called 'item'; rename or remove one of these columns",
+        ),
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
-            "s.csv: row 2 has 5 cells, the header 4; quote a cell that holds ',', and double quotes in it",
+            "s.csv: row 2 has 5 cells, but the header has 4; put a cell that holds ',' in quotes, and write each "
+            "quote inside the cell twice",
         ),
         (
             "s.tsv",
             HEADER.replace(",", "\t").encode() + b"1\tA\tann\t4\n2\tA\tan",
-            "s.tsv: row 2 has 3 cells, the header 4; the file may be truncated",
+            "s.tsv: row 2 has 3 cells, but the header has 4; the file may be truncated",
         ),
         (
             "s.csv",
@@ -58,7 +63,7 @@ def message(path: object, **options: object) -> str:
             HEADER.encode() + b'1,"A,ann,4\n',
             (
                 "s.csv: the table cannot be read: a quote is not closed, or occurs inside a cell; "
-                "quote a cell that holds ',', and double quotes in it"
+                "put a cell that holds ',' in quotes, and write each quote inside the cell twice"
             ),
         ),
         (
@@ -87,19 +92,22 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv.gz",
             HEADER.encode(),
-            "s.csv.gz: not a gzip file, or damaged; remove .gz from its name, or copy it again",
+            "s.csv.gz: not a gzip file, or a damaged one; remove .gz from the name of the file, or copy the file again",
         ),
-        ("s.parquet", b"PAR1 no PAR1", "s.parquet: not a Parquet file, or a damaged one; write it again"),
+        (
+            "s.parquet",
+            b"PAR1 no PAR1",
+            "s.parquet: not a Parquet file, or a damaged Parquet file; write the file again",
+        ),
         ("s.xlsx", b"PK", "s.xlsx: not a spreadsheet, or a damaged one; save it again, or as CSV"),
-        ("s.txt", b"x", "s.txt: a header without rows; give at least one row"),
+        ("s.txt", b"x", "s.txt: the table has a header and no rows; give at least one row"),
         (
             "s.cvs",
             b"x",
             (
-                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, "
-                ".jsonl, .ndjson, .json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text "
-                "also .gz, .bz2, .xz), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder "
-                "for mt-metrics-eval"
+                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, .jsonl, .ndjson, "
+                ".json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz), SQLite "
+                "and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a folder"
             ),
         ),
         (
@@ -107,7 +115,7 @@ def message(path: object, **options: object) -> str:
             b'{"item": 1}\n\n{"item": 2,}\n',
             "s.jsonl, line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
         ),
-        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is not a JSON object; every row must be one"),
+        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is not a JSON object; every row must be a JSON object"),
         ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' occurs twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
         (
@@ -119,7 +127,11 @@ def message(path: object, **options: object) -> str:
                 "more); a table is a list of objects, or JSON Lines in a .jsonl file"
             ),
         ),
-        ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
+        (
+            "s.json",
+            b"7",
+            "s.json: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl",
+        ),
         (
             "s.jsonl",
             b'{"item": "\\ud800"}',
@@ -131,8 +143,8 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             b"item,system,rater,scor\n1,A,ann,4\n",
-            "s.csv: columns item, system, rater, scor match no reader; the nearest is ratings, which lacks 'score'"
-            f" (is it 'scor'?); {READERS}",
+            "s.csv: columns item, system, rater, scor match no reader; the most similar reader is ratings, which "
+            f"also needs 'score' (is it 'scor'?); {READERS}",
         ),
         (
             "s.csv",
@@ -146,7 +158,7 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n1,B,ann,good\n",
-            "s.csv: score 'good' in row 2 is not a number; leave the cell empty where nothing was rated",
+            "s.csv: score 'good' in row 2 is not a number; if nothing was rated, leave the cell empty",
         ),
         (
             "s.csv",
@@ -225,7 +237,9 @@ def test_a_missing_file_names_a_near_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_as_a_table_raises(tmp_path: Path) -> None:
-    assert message(tmp_path, reader="ratings") == f"{tmp_path.name}: a folder, not a table file"
+    assert message(tmp_path, reader="ratings") == (
+        f"{tmp_path.name}: this is a folder, not a table file; give the path of a table file"
+    )
     (tmp_path / "s.csv").write_text(HEADER + "1,A,ann,4\n")
     with pytest.raises(InputError, match="a folder, not a table file"):
         read(tmp_path / "s.csv", raters=tmp_path)
@@ -246,7 +260,7 @@ def test_messages_about_side_tables_name_their_file(tmp_path: Path) -> None:
 def test_rows_of_mixed_objects_are_named() -> None:
     frame = pd.DataFrame({"item": [1, "b"], "system": "A", "rater": "ann", "score": [4, "good"]})
     assert message(frame) == (
-        "table: score 'good' in row 2 is not a number; leave the cell empty where nothing was rated"
+        "table: score 'good' in row 2 is not a number; if nothing was rated, leave the cell empty"
     )
     lists = pd.DataFrame({"item": [[1], [2]], "system": "A", "rater": "ann", "score": [4, 5]})
     assert message(lists).startswith(

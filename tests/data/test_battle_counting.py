@@ -294,7 +294,8 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
     assert made.notes[0].message.startswith(
-        "a, b means the column of the system, in either presentation order; write left and right for positions"
+        "a, b is read as the name of a column, whatever the presentation order; if positions are meant, write left "
+        "and right"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 

@@ -71,7 +71,7 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
         ),
         (
             lambda held: held | {"version": 2},
-            f"{UNUSABLE}format 'custodes-counts', version 2, is unknown to this version; count again with .*",
+            f"{UNUSABLE}format 'custodes-counts', version 2, is unknown to this version of custodes; count again .*",
         ),
         (
             lambda held: held | {"digest": "0"},
@@ -208,7 +208,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert told.endswith("this question needs items, which counts do not contain; give the study itself")
+    assert told.endswith("this question needs items, which counts do not contain; pass the study itself")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     [
         ("no.parquet", "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
         ("s.csv -o a.json", "the name of a file of counts must end in .counts.json"),
-        ("", "no input: give a file of scores or verdicts"),
+        ("", "there is no input; give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
             "b.parquet and s.parquet differ in columns kind, model_a, model_b, ",

@@ -117,7 +117,7 @@ def test_the_command_line_adds_files(
         (
             lambda: cu.count_battles(VERDICTS[0]),
             lambda: cu.count_battles(VERDICTS[0]),
-            "they are the same counts; give each file once",
+            "both files hold the same counts; give each file once",
         ),
         (
             lambda: cu.count_battles(VERDICTS[0]),
@@ -132,17 +132,17 @@ def test_the_command_line_adds_files(
         (
             lambda: cu.count_battles(VERDICTS[0].with_columns(aspect=pl.lit("wit")), aspect="wit"),
             lambda: cu.count_battles(VERDICTS[1].with_columns(aspect=pl.lit("truth")), aspect="truth"),
-            "aspect differs, 'wit' and 'truth'; count both tables with the same options",
+            "aspect is 'wit' in one file and 'truth' in the other file; count both tables with the same options",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann", ties=1.0),
             lambda: cu.count_pairs(SCORES[1], human="ann"),
-            "ties differs, 1.0 and 0.0; count both tables with the same options",
+            "ties is 1.0 in one file and 0.0 in the other file; count both tables with the same options",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann"),
             lambda: cu.count_pairs(SCORES[1], human="ter", metrics=["ann"]),
-            "raters that are human in one file are metrics in the other file (ann); give each one kind",
+            "these raters are human in one file and metrics in the other file: ann; give each rater one kind",
         ),
         (
             lambda: cu.count_pairs(SCORES[0], human="ann", directions={"bleu": -1}),

@@ -56,14 +56,14 @@ def test_rows_of_some_items_in_their_order() -> None:
         *(
             (
                 {"item": ["a", "b"], "weight": [1.0, value]},
-                f"items.csv: weight {value:g} in row 2; a weight lies between 1e-12 and 1e+12, and only ratios of"
-                " weights matter, so divide all weights by the same number",
+                f"items.csv: weight {value:g} in row 2; allowed: 1e-12 to 1e+12. Divide all weights by the same "
+                "number, since only ratios of weights matter",
             )
             for value in (1e308, 1e13, 1e-13)
         ),
         (
             {"item": ["a", "b"], "weight": ["1", "much"]},
-            "items.csv: weight 'much' in row 2 is not a number; leave the cell empty where nothing was rated",
+            "items.csv: weight 'much' in row 2 is not a number; if nothing was rated, leave the cell empty",
         ),
         (
             {"item": ["a", "b"], "clusters": ["x", "y"]},

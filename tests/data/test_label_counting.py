@@ -162,7 +162,7 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
-        with pytest.raises(OptionError, match="which only rates uses; give the table of single outputs"):
+        with pytest.raises(OptionError, match="which only rates can use; pass the table with one row per output"):
             question(counts)
 
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     for by, message in (
         ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
         ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
-        ("judge_a", "by='judge_a' is already a column of labels"),
+        ("judge_a", "by='judge_a': this column holds labels"),
     ):
         with pytest.raises(OptionError, match=message):
             cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])
@@ -217,7 +217,10 @@ def test_the_command_writes_a_table_that_rates_reads(engine: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ("-o c.json", "must end in .counts.json, or for counts of labels in .csv, .tsv, .jsonl, .parquet; rename it"),
+        (
+            "-o c.json",
+            "must end in .counts.json, or in .csv, .tsv, .jsonl, .parquet for counts of labels; rename the file",
+        ),
         ("-o c.csv --human expert", "has no effect: the table holds labels; name their columns with --columns"),
         ("-o c.counts.json --by topic", "has no effect: the table holds scores or verdicts; counts of labels end in"),
     ],

@@ -34,7 +34,10 @@ def test_unused_columns_are_noted() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"score": ["4", "good", "x"]}, "r.csv: score 'good' in row 2, 3 is not a number; leave the cell empty where"),
+        (
+            {"score": ["4", "good", "x"]},
+            "r.csv: score 'good' in row 2, 3 is not a number; if nothing was rated, leave the cell empty",
+        ),
         ({"score": [1.0, float("inf"), 2.0]}, "r.csv: score is infinite in row 2; a score must be finite"),
         ({"item": ["1", "1", "1"]}, "r.csv: the same rating occurs twice, in rows 1, 3 (item '1', system 'A', rater"),
         ({"rater": ["ann", " ", "bob"]}, "r.csv: column 'rater' is empty in row 2; fill in a label"),

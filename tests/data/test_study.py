@@ -121,7 +121,7 @@ def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
         OptionError,
         match=(
             r"^no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
-            r"and consistency need none\)"
+            r"and consistency need no metric\)"
         ),
     ):
         read(ANN).select()
@@ -139,7 +139,7 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
         OptionError,
         match=(
             r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
-            r"and consistency need none\)"
+            r"and consistency need no metric\)"
         ),
     ):
         read(ANN).select(one_side=True, metrics="bleu")
@@ -284,7 +284,7 @@ def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
             OptionError,
             match=(
                 r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
-                r"and consistency need none\)"
+                r"and consistency need no metric\)"
             ),
         ):
             people.select()

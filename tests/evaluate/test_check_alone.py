@@ -96,7 +96,7 @@ def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
     mean = np.mean(list(people.values()), axis=0).round(digits)
     found = problems_of(cu.read(scored(**people, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
     assert (found["severity"], found["examples"]) == ("warning", ["a_mean"])
-    assert "'a_mean' is the mean of the people a1, a2, a3" in str(found["message"])
+    assert "'a_mean' is the mean of the annotators a1, a2, a3" in str(found["message"])
 
 
 def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:

@@ -65,7 +65,7 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     problem = problems_of(study_of(scores_of(0, items=40), systems=["Aster", twin, "Birch", "Cedar"]))["look-alikes"]
     assert problem["severity"] == "warning"
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
-    assert str(problem["message"]).startswith("systems that look equal and count as different: ")
+    assert str(problem["message"]).startswith("some systems have names that look equal but count as different: ")
     assert str(problem["message"]).isascii()  # what cannot be seen is written out
 
 

@@ -33,7 +33,7 @@ def test_problems_of_texts_alone() -> None:
     assert found["missing-outputs"]["message"].startswith("4 of 24 outputs are missing or empty: Dill (4).")
     assert found["constant-outputs"]["examples"] == ["Cedar"]
     assert found["duplicate-outputs"]["message"].startswith("2 outputs equal the output of another system")
-    assert found["texts-only"]["message"].startswith("texts of 4 systems on 6 items")
+    assert found["texts-only"]["message"].startswith("there are texts of 4 systems on 6 items")
 
 
 def test_sound_texts_have_no_problem_and_rated_texts_no_such_table() -> None:
@@ -53,6 +53,7 @@ def test_systems_with_the_same_texts_are_named() -> None:
 
 def test_a_question_of_systems_says_what_texts_lack() -> None:
     with pytest.raises(
-        cu.InputError, match="texts without scores and verdicts; add them with custodes score, judge or annotate"
+        cu.InputError,
+        match="the texts have no scores or verdicts; add scores or verdicts with custodes score, judge or annotate",
     ):
         cu.leaderboard(study(ROWS))

@@ -244,8 +244,8 @@ def test_pooled_says_when_it_cannot_answer() -> None:
                 "poststratified, naive, pooled"
             ),
         ),
-        ({"estimator": "pooled"}, "needs the items, which counts do not hold; give the study instead"),
-        ({"ties": "calibrated"}, "selection and tie rules were already applied to the counts; set it when counting"),
+        ({"estimator": "pooled"}, "needs the ratings of items, which counts do not contain; give the study instead"),
+        ({"ties": "calibrated"}, "selection and tie rules were already applied to the counts; set ties when counting"),
     ],
 )
 def test_bad_options(options: dict[str, object], says: str) -> None:
@@ -256,9 +256,9 @@ def test_bad_options(options: dict[str, object], says: str) -> None:
 def test_bad_counts() -> None:
     counts = simulated()
     halves = replace(counts, paired=counts.paired + 0.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"counts\.paired holds .*\.5; give whole numbers"):
+    with pytest.raises(InputError, match=r"counts\.paired contains .*\.5; give whole numbers"):
         correction(halves)
-    with pytest.raises(InputError, match=r"counts\.metric_only holds -1"):
+    with pytest.raises(InputError, match=r"counts\.metric_only contains -1"):
         correction(replace(counts, metric_only=counts.metric_only * 0 - 1))
     with pytest.raises(InputError, match="have no item in common"):
         correction(replace(counts, paired=counts.paired * 0, human_only=counts.human_only + 1))

@@ -179,7 +179,7 @@ def test_nothing_to_compare() -> None:
         OptionError,
         match=(
             r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
-            r"and consistency need none\)"
+            r"and consistency need no metric\)"
         ),
     ):
         compare(study)

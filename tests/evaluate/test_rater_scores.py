@@ -70,7 +70,7 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     study = replace(study, preferences=Preferences.make(pl.DataFrame(verdicts))[0], raters=raters)
     who = rater_scores(study, systems="A,B")
     assert dict(who.left_out) == {
-        "flat": "constant, so it ranks nothing",
+        "flat": "its scores are constant, so it ranks nothing",
         "elsewhere": "no scores of the selected systems and items",
         "judge:wit": "no selected annotator rated the aspect 'wit'",
         "sysmetric": "whole-system scores only",
@@ -80,7 +80,9 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     flat = who.names.index("flat")
     assert np.isnan(who.scores[flat]).all()
     assert flat not in who.of_kind("metric")
-    assert [note.message for note in who.notes if note.rule == "constant-rater"] == ["constant, so excluded: flat"]
+    assert [note.message for note in who.notes if note.rule == "constant-rater"] == [
+        "these raters have constant scores, so they are excluded: flat"
+    ]
     columns = who.left_out_columns([("bleu", "too few")])
     assert {name: values[-1] for name, values in columns.items()} == {"rater": "bleu", "reason": "too few"}
 
@@ -126,7 +128,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         name="arena",
     )
     with pytest.raises(
-        InputError, match="arena: verdicts only, and this question ranks scores; add scores of single outputs"
+        InputError, match="arena: there are only verdicts, and this question ranks scores; add scores of single outputs"
     ):
         rater_scores(study)
 

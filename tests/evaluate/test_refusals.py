@@ -67,8 +67,8 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
     problems = cu.check(cu.read(ended)).problems
     (told,) = problems.filter(rule="refusals")["message"]
     assert (
-        "could not judge over 5% of the comparisons in 1 of 1 pairs: Aster and Birch 8 of 18 "
-        "(44%). Decisions on these pairs depend on the remaining comparisons; read the"
+        "could not judge over 5% of the comparisons in 1 of 1 pairs of systems: Aster and Birch "
+        "8 of 18 (44%). Decisions on these pairs depend on the remaining comparisons; read the"
     ) in told
     (note,) = problems.filter(rule="invalid-verdict")["message"]
     assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")

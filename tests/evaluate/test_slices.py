@@ -143,7 +143,9 @@ def test_categories_have_no_better_system() -> None:
     columns = {name: rng.choice(words, 60) for name in ("judge", "human")}
     frame = pl.DataFrame({"id": np.repeat(np.arange(30), 2), "system": ["a", "b"] * 30, **columns})
     for question in (cu.leaderboard, cu.favoritism, cu.ranking, cu.complementarity):
-        with pytest.raises(cu.CustodesError, match=r"labels without an order \(bug, praise, refund\) do not say which"):
+        with pytest.raises(
+            cu.CustodesError, match=r"the labels \(bug, praise, refund\) have no order, so they do not say which"
+        ):
             question(frame)
     assert cu.agreement(frame).metrics.is_empty()
 
@@ -152,7 +154,7 @@ def test_categories_have_no_better_system() -> None:
     ("by", "message"),
     [
         ("topics", r"by='topics': no such column; columns: group;.*--column group=topics"),
-        ("system", "by='system': a slice has comparisons of systems; allowed: a column of items"),
+        ("system", "by='system': a slice must contain comparisons of systems; allowed: a column of items"),
     ],
 )
 def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str) -> None:

@@ -53,8 +53,8 @@ def test_alone_with_people_they_are_compared_system_by_system() -> None:
 )
 def test_a_question_of_outputs_refuses_them_in_one_line(ask: Callable[..., object]) -> None:
     message = (
-        r"^metrics share only whole-system scores with annotators \(corpus\), and this question compares outputs; use"
-        r" agreement, or add scores of outputs$"
+        r"^the metrics \(corpus\) share only scores of whole systems with annotators, and this "
+        r"question compares outputs; use agreement, or add scores of outputs$"
     )
     with pytest.raises(InputError, match=message):
         ask(study(PEOPLE, CORPUS), metrics="corpus")
@@ -65,7 +65,10 @@ def test_it_is_told_without_a_warning(others: list[list[tuple]]) -> None:
     some = study(PEOPLE, CORPUS, *others)
     notes = {note.rule: note for note in cu.agreement(some, **QUICK).notes}
     assert "no-overlap" not in notes
-    message = "whole-system scores only, so compared with annotators only at the system level: corpus"
+    message = (
+        "these metrics have only scores of whole systems, so they are compared with annotators only at the "
+        "system level: corpus"
+    )
     assert (notes["whole-systems"].message, notes["whole-systems"].count) == (message, 1)
     problems = dict(cu.check(some).problems.select("rule", "severity").iter_rows())
     assert problems["whole-systems"] == "info"

@@ -101,8 +101,10 @@ def test_a_key_that_no_header_can_hold(key: str) -> None:
 def test_a_key_beside_credentials() -> None:
     with pytest.raises(
         OptionError,
-        match=r"^https://host: the address contains credentials, and a key is given "
-        r"too; remove one of the two$",
+        match=(
+            "^https://host: the address contains credentials, and an API key is also set; remove the credentials "
+            "or the key$"
+        ),
     ):
         http_client("https://me:hunter2@host", key="k", timeout=1)
 

@@ -89,7 +89,7 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     lines = made.out.splitlines()
     assert lines[0] == "24 queries and 24 requests; 24 requests have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
-    assert lines[3] == "about $0.0064 expected, at most $0.0090; as a batch about half (price: given)"
+    assert lines[3] == "cost: about $0.0064 expected, at most $0.0090; a batch costs about half (price: given)"
 
 
 @pytest.mark.parametrize("more", [("--dry-run",), ("--write-requests", "requests.jsonl")])

@@ -87,7 +87,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
         ("99,Z,W\n", "row 1 needs an output of 'Z' for item '99', and there is none"),
         ("3,Z,Z\n", "row 1 compares 'Z' with itself"),
         ("3,Z,W\n3,W,Z\n", "the same comparison occurs twice, in rows 1, 2"),
-        ("", r"pairs\.csv: a header without rows; give at least one row"),
+        ("", r"pairs\.csv: the table has a header and no rows; give at least one row"),
     ],
 )
 def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, said: str) -> None:
@@ -138,7 +138,7 @@ def test_one_system_cannot_be_compared() -> None:
         ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
         (
             {"examples": "x:2", "reason": "first"},
-            "examples: human verdicts have no reasons, so the judge cannot give any either; set reason='none'",
+            "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set reason='none'",
         ),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),

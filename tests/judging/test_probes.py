@@ -243,7 +243,7 @@ def test_from_the_command_line_to_the_report(custodes: Run) -> None:
     study = cu.read("verdicts.csv")
     assert study.probes.height == 48
     assert "48 probes are read from verdicts.probes.csv" in str([note.message for note in study.notes])
-    assert "48 probes are left out" in custodes("convert", "verdicts.csv", "-o", "converted.csv").err
+    assert "the probes (48) are left out" in custodes("convert", "verdicts.csv", "-o", "converted.csv").err
     assert cu.read(*Path.cwd().glob("verdicts*.csv")).probes.equals(study.probes)
     found = json.loads(custodes("consistency", "verdicts.csv", "--resamples", "0", "--format", "json").out)
     length = next(row for row in found["findings"] if row["factor"] == "length")

@@ -456,7 +456,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
             with self._transaction():
                 raise sqlite3.OperationalError("database or disk is full")
 
-    with pytest.raises(InputError, match=r"not a file of cached replies \(database or disk is full\)"):
+    with pytest.raises(InputError, match=r"not a file of cached scores or replies \(database or disk is full\)"):
         asked(bodies(30), client(server), Full())
     assert len(server.seen) < 10
 

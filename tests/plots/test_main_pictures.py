@@ -114,7 +114,7 @@ def test_a_plan_is_drawn_without_a_study() -> None:
 def test_without_a_picture_it_says_so(question: str) -> None:
     options = {} if question == "check" else {"resamples": 20}
     result = getattr(cu, question)(cu.read("demo"), aspect="fluency", **options)
-    with pytest.raises(OptionError, match=f"^{question} has no picture; its tables: "):
+    with pytest.raises(OptionError, match=f"^{question} has no chart; its tables: "):
         result.plot()
 
 

@@ -78,11 +78,11 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
 @pytest.mark.parametrize(
     ("value", "low", "high", "phrase"),
     [
-        (0.05, 0.001, 0.1, "a gain of 0.050 [0.001, 0.100]"),
-        (0.05, 0.0, 0.1, "no significant gain, 0.05 [0.00, 0.10]"),
-        (-0.05, -0.1, -0.001, "no significant gain, −0.050 [−0.100, −0.001]"),
-        (0.10, 0.001, 0.2, "a gain of 0.10 [0.0010, 0.20]"),
-        (0.05, -0.05, 0.15, "no significant gain, 0.05 [−0.05, 0.15]"),
+        (0.05, 0.001, 0.1, "the gain is 0.050 [0.001, 0.100]"),
+        (0.05, 0.0, 0.1, "the difference of 0.05 [0.00, 0.10] is not a significant gain"),
+        (-0.05, -0.1, -0.001, "the difference of −0.050 [−0.100, −0.001] is not a significant gain"),
+        (0.10, 0.001, 0.2, "the gain is 0.10 [0.0010, 0.20]"),
+        (0.05, -0.05, 0.15, "the difference of 0.05 [−0.05, 0.15] is not a significant gain"),
         (0.05, None, None, "the difference (0.05) has no interval, so it is inconclusive"),
     ],
 )
@@ -93,9 +93,9 @@ def test_the_sentence_follows_the_interval(
     rows = {row["method"]: row for row in fitted.comparison.filter(target="coherence").iter_rows(named=True)}
     assert told[0][1].startswith(
         f"On coherence, ridge regression reaches τ-b {with_ends(rows['ridge'], 'kendall')} with human ratings on"
-        f" held-out items, the best single metric {with_ends(rows['best'], 'kendall')}: {phrase}."
+        f" held-out items. The best single metric reaches {with_ends(rows['best'], 'kendall')}; {phrase}."
     )
-    assert all(f": {phrase}. Not tested: " in sentence for _, sentence in told)
+    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in told)
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal"])
@@ -104,7 +104,7 @@ def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, w
     told = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
     for _, sentence in told:
-        judged, others = sentence.split(" Not tested: ")
+        judged, others = sentence.split(" Combinations that are not tested: ")
         assert ", ridge regression reaches τ-b " in judged
         assert not any(name in judged for name in names.values())
         assert all(name in others for name in names.values())

@@ -111,7 +111,7 @@ def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     made = cu.report(gold, resamples=20)
     assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
-        assert "sides of a pair are compared here" in section(made, name)
+        assert "the study compares the two sides of a pair, not systems" in section(made, name)
     assert made.html.count('<p class="warning"') == 2
     assert "Who favours whom" not in " ".join(made.verdict.lines())
 

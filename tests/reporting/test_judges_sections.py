@@ -113,10 +113,10 @@ def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> Non
 
 def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
     html = html_of(CEILING, made.context)
-    assert "Remove one metric at a time, as the next table does." in " ".join(html.split())
+    assert "Therefore remove one metric at a time, as in the next table." in " ".join(html.split())
     assert 'id="table-ceiling-backward"' in html
     alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
-    assert "Remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
+    assert "Therefore remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
     assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 
@@ -138,9 +138,13 @@ def test_one_aspect_has_nothing_beside_metrics() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "phrase"),
     [
-        (0.1, 0.3, "Rankings by metrics are more similar to each other than to those by annotators"),
-        (-0.3, -0.1, "Rankings by metrics are more similar to those by annotators than to each other"),
-        (-0.1, 0.1, "Rankings by metrics are not significantly more similar to those by annotators than to each other"),
+        (0.1, 0.3, "Rankings by metrics are more similar to each other than to rankings by annotators"),
+        (-0.3, -0.1, "Rankings by metrics are more similar to rankings by annotators than to each other"),
+        (
+            -0.1,
+            0.1,
+            "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
+        ),
         (None, None, "Without intervals, the difference is inconclusive"),
     ],
 )
@@ -173,12 +177,14 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
     )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
     assert told == [
-        "All metrics together predict human ratings worse than the other human aspects do: coherence (by 0.20"
-        " [0.10, 0.30]).",
-        "No significant difference between these two predictions: fluency.",
-        "The other human aspects improve the prediction by all metrics, so the metrics miss something: coherence (by"
-        " 0.20 [0.10, 0.30]).",
-        "No significant difference between metrics with and without the other human aspects: fluency.",
+        "Human ratings of these aspects are predicted worse from all metrics than from the human ratings of other"
+        " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
+        "No significant difference between predictions from all metrics and predictions from the human ratings of"
+        " other aspects: fluency.",
+        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, so the"
+        " metrics lack information: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
+        "No significant difference between predictions from all metrics with and without the human ratings of other"
+        " aspects: fluency.",
     ]
 
 
@@ -188,7 +194,8 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
     )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
     assert told[0].endswith(
-        "better than the other human aspects do: coherence (by 0.20 [0.10, 0.30]) and fluency (by 0.20 [0.10, 0.30])."
+        "better from all metrics than from the human ratings of other aspects: coherence (difference in τ-b 0.20"
+        " [0.10, 0.30]) and fluency (difference in τ-b 0.20 [0.10, 0.30])."
     )
 
 
@@ -200,8 +207,8 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
         )
         return reached(replace(predicted, annotators=bound, prediction=rows))[0][1]
 
-    assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
-    assert told(high=0.8, humans=0.9).endswith("since the same annotators rated them.")
+    assert told(high=0.8, humans=0.5).endswith("annotators are independent.")
+    assert told(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")
     assert told(high=0.4, humans=0.9).endswith("the errors of these annotators depend on each other.")
 
 
@@ -227,13 +234,13 @@ def halo(same: float | None, other: float, metrics: float, *, width: float | Non
 def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     (first, second) = halo_sentences(halo(0.6, 0.2, 0.21))
     assert "x (0.60 against 0.20)" in first
-    assert second.endswith("or better: x.")
+    assert second.endswith("ratings of other aspects do: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (apart,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "No significant difference" in apart
+    assert "is not predicted significantly better" in apart
     assert apart.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith("The other annotators’ other aspects predict a rating better")
+    assert worse.startswith("A rating is predicted better from other annotators’ ratings")
 
 
 def test_halo_is_not_told_without_intervals_or_sources() -> None:

@@ -78,7 +78,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "Interim analyses",
         "Distribution of the answers over annotators",
         "the answers no longer agree with the decision for Birch and Cedar",
-        ".20: .46",
+        "a true margin of 0.20, the mean margin was 0.46",
     ):
         assert told in section.replace("\u00a0", " "), told
     assert "Competence of annotators" not in section  # nobody shares enough with others for an interval
@@ -105,7 +105,9 @@ def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> Non
 
 def test_pay_by_the_hour(study: Study) -> None:
     n = study.preferences.frame.height + study.second.frame.height
-    assert paid(study).endswith(f"cost {n * 0.26:.2f} usd: 46.80 an hour at that time, fees included.")
+    assert paid(study).endswith(
+        f"cost {n * 0.26:.2f} usd. At the median time of an answer, this is 46.80 per hour, fees included."
+    )
     assert paid(cu.read("demo")) == ""
 
 

@@ -101,7 +101,7 @@ def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(made: R
     section.answer(context)
     assert context.absent == {"ceiling": "nothing to see"}
     assert section.drawn(context) == ((), ())
-    assert "Not answered for this study: nothing to see" in section.html(context, (), ())
+    assert "This question is not answered for this study: nothing to see" in section.html(context, (), ())
     with pytest.raises(InputError, match="nothing to see"):
         replace(section, required=True).answer(context)
 

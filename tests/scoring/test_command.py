@@ -129,8 +129,8 @@ def test_dropped_outputs_are_told_of(
     )
     assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv"]) == 2
     assert (
-        "1 of 4 outputs are missing (B of 2); add them, or score the others with --missing drop "
-        "(in Python missing='drop')" in capsys.readouterr().err
+        "1 of 4 outputs are missing (B of 2); add them, or score the remaining outputs with "
+        "--missing drop (in Python missing='drop')" in capsys.readouterr().err
     )
     assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv", "--missing", "drop"]) == 0
     assert capsys.readouterr().err.startswith("custodes: note: 1 of 4 outputs are missing\n")

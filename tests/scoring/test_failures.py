@@ -152,7 +152,7 @@ def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
 
 def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(systems=True))
-    with pytest.raises(InputError, match=r"it returned no scores of systems, expected \(1,\)"):
+    with pytest.raises(InputError, match=r"the metric returned no scores for systems, expected shape \(1,\)"):
         cu.score(study, ["made"])
 
 
@@ -244,7 +244,7 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
     told = (
-        "every output of human is a reference of the item, so the scores by made carry no "
+        "every output of human is a reference of its item, so the scores by made carry no "
         "information; exclude these systems"
     )
     assert messages(cu.score(texts, ["made", "length"])) == [told]

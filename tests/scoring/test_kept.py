@@ -208,8 +208,8 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp
         base.execute("PRAGMA user_version = 99")
     base.close()
     for place, said in (
-        (other, "a database of another program; name another file by --cache"),
-        (text, r"not a file of cached replies \(file is not a database\)"),
+        (other, "a database of another program; name another file with --cache"),
+        (text, r"not a file of cached scores or replies \(file is not a database\)"),
         (newer, "a database of version 99, not 1"),
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "kept.db", "no such folder"),

@@ -69,10 +69,10 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("METRIC = 3", "its type must be Metric, and is int"),
+        ("METRIC = 3", "its type must be Metric, but it is int"),
         (
             CODE.replace('"letters"', '"length"'),
-            "the name 'length' belongs to another metric already; give it another name",
+            "another metric already has the name 'length'; choose another name",
         ),
         (CODE.replace('"letters"', '"a:b"'), r"the name 'a:b' may contain only letters, digits and \+ . - _"),
     ],
@@ -96,6 +96,6 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, said: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))
     with pytest.raises(
-        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load it: .*{said}"
+        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{said}"
     ):
         cu.score(TEXTS, ["letters"])

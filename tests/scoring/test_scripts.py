@@ -97,8 +97,8 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("WORKER = WorkerCommand(", "WORKER = dict("), "its type must be WorkerCommand, and is dict"),
-        (('"letters"', '"comet"'), "the name 'comet' belongs to another worker already; give it another name"),
+        (("WORKER = WorkerCommand(", "WORKER = dict("), "its type must be WorkerCommand, but it is dict"),
+        (('"letters"', '"comet"'), "another worker already has the name 'comet'; choose another name"),
         (("letters_worker.py", "no_worker.py"), r"the script .*no_worker.py does not exist"),
         (("command=(", "command=3 or ("), "the command is 3, expected a tuple of words"),
         (("command=(", "command=() and ("), r"the command is \(\), expected a tuple of words"),

@@ -88,7 +88,7 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
         (["chrf:beta=x"], "beta='x' is not a number; the default is 2.0"),
         (["chrf:lowercase=maybe"], "lowercase='maybe' is not true or false; the default is False"),
         (["chrf:beta=1,beta=2"], "beta occurs twice"),
-        (["rouge1", "rouge1"], "metric 'rouge1' is requested twice; give one of the two a different name"),
+        (["rouge1", "rouge1"], "metric 'rouge1' is requested twice; give one of them another name"),
         (["bertscore:model=/a/tiny", "bertscore:model=/b/tiny"], "'bertscore:model=tiny' is requested twice"),
         (["x=chrf", "x=rouge1"], "metric 'x' is requested twice"),
         (["worker:mine 'x"], 'worker: "mine \'x" is not a command line: No closing quotation'),

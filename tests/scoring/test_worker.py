@@ -127,7 +127,7 @@ def test_the_smaller_batch_counts_and_several_processes_give_the_same(start: Sta
     for scorer in (start("small batch", batch=32), start(jobs=3), start(device="cuda:0,cuda:1")):
         np.testing.assert_array_equal(scorer.score(whole).values, one.values)
     assert start("small batch", batch=32).score(whole).seconds == 17 * 0.25
-    with pytest.raises(InputError, match="its processes report different metrics"):
+    with pytest.raises(InputError, match="the processes of the worker report different metrics"):
         start("unlike", jobs=2)
 
 

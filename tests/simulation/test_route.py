@@ -105,3 +105,50 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
     assert narrow / wide <= 0.62  # .52 of the labels with 10,000 outputs
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
     assert inside >= 34
+
+
+@pytest.mark.slow
+def test_strengths_from_routed_comparisons_are_unbiased() -> None:
+    """Half of the comparisons are hard: annotators prefer either system equally often, and the judge errs more often
+    and is less confident, so that experts label mostly hard comparisons."""
+    n, strength = 3000, np.array([0.6, 0.2, -0.1, -0.7])
+    systems, places = np.array(["A", "B", "C", "D"]), np.array(["2", "1"])
+    columns = {"item": "item", "score": ["human:{rater:human}_choice", "metric:{rater:judge}_choice", "metric:{rater}"]}
+    found: dict[str, list[Floats]] = {"human": [], "corrected:judge": []}
+    complete = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 4, n)
+        second = (first + rng.integers(1, 4, n)) % 4
+        hard = rng.random(n) < 0.5
+        wins = rng.random(n) < 1 / (1 + np.exp(2 * (strength[second] - strength[first]) * ~hard))
+        wrong = rng.random(n) < np.where(hard, 0.25, 0.05)
+        choice = pl.Series(places[wins.astype(int)])
+        battles = pl.DataFrame(
+            {
+                "item": np.arange(n).astype(str),
+                "system_a": systems[first],
+                "system_b": systems[second],
+                "human_choice": choice.set(pl.Series(np.arange(n) >= 400), None),
+                "judge_choice": places[(wins ^ wrong).astype(int)],
+                "judge_confidence": 1 / (1 + np.exp(rng.normal(size=n) / 2 + 1.2 * wrong + 1.5 * hard - 2.5)),
+            }
+        )
+        outputs = cu.route(cu.read(battles, columns=columns), disagreement=0.1, rng=seed).outputs
+        labelled = pl.when(outputs["label_next"]).then(choice).otherwise("human_choice")
+        answers = battles.drop("judge_confidence").with_columns(human_choice=labelled)
+        study = cu.read(answers, items=outputs, columns={"winner": "{rater}_choice"})
+        everything = battles.drop("judge_confidence").with_columns(human_choice=choice)
+        board = cu.leaderboard(study, human="human", resamples=200).systems
+        whole = cu.leaderboard(
+            cu.read(everything, columns={"winner": "{rater}_choice"}), human="human", resamples=0
+        ).systems
+        complete.append(whole.filter(rater="human").sort("system")["strength"].to_numpy())
+        for rater, results in found.items():
+            rows = board.filter(rater=rater).sort("system")
+            results.append(rows.select("strength", "strength_low", "strength_high").to_numpy())
+    truth = np.mean(complete, axis=0)
+    for results in found.values():
+        estimate, low, high = np.moveaxis(results, 2, 0)
+        assert (np.abs(estimate.mean(axis=0) - truth) < 4 * estimate.std(axis=0) / np.sqrt(60)).all()
+        assert 0.9 <= ((low <= truth) & (truth <= high)).mean() <= 0.99

@@ -1,4 +1,4 @@
-"""A table for one column of a paper: few estimates with intervals, and significance letters."""
+"""A table for one column of a two-column paper: one or two estimates with intervals, and significance letters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 HEADING_WIDTH = 14
-"""Maximum number of letters in a line of a heading."""
+"""Maximum number of characters in a line of a heading."""
 
 LETTERS = "group"
 """The column of significance letters, if a table declares one."""
 
 
 def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:
-    """A table of the package booktabs for one column of a paper.
+    """Return a LaTeX table (package booktabs) that fits into one column of a two-column paper.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
     name : str
         Name of the table, for the comment above each `tabular`.
     estimates : sequence of str, default ()
-        The columns of estimates; the significance letters are about the first one. If empty, these are the first
-        essential columns with an interval, or else the first essential numbers.
+        Names of the columns of estimates. The significance letters refer to the first of these columns. If empty, the
+        first essential columns with an interval are used; if there are none, the first essential numeric columns.
 
     Returns
     -------
     str
-        One `tabular` per aspect. A label has its significance letters as a superscript. Bold marks a row that differs
-        significantly from all others and is best.
+        One `tabular` per aspect. The superscript of a label holds the significance letters. A row is bold if it is the
+        best row and differs significantly from all other rows.
     """
     return "\n\n".join(_tabular(table, rows, titled(name, part), estimates) for part, rows in parts(frame, table.by))
 
@@ -96,7 +96,7 @@ def _heading(column: Column) -> str:
 
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
-    """An estimate and its interval in small type, without leading zeros."""
+    """The text of an estimate, and the text of its interval in small type, both without leading zeros."""
     value = row[column.name]
     if value is None:
         return tex(UNDEFINED), ""
@@ -112,7 +112,11 @@ def _without_zero(text: str) -> str:
 
 
 def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> Iterator[int]:
-    """The first row in each group of rows with equal labels, if no other row shares its letters."""
+    """Positions of the significantly best rows.
+
+    In each group of rows with equal labels, the first row is the best. Its position is yielded if no other row of the
+    group shares a significance letter with it.
+    """
     rows = rows.with_row_index("place")
     for group in rows.partition_by(within, maintain_order=True) if within else [rows]:
         words = group[LETTERS].to_list()

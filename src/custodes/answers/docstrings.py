@@ -12,18 +12,18 @@ from custodes.answers.shared_arguments import HELP
 from custodes.arguments import declared
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
-"""Beginning of sections that a docstring already has."""
+"""Pattern of the beginning of a section that the docstring already contains."""
 
 FIRST: Mapping[str, str] = {
     "study": "Data, or what `read` takes: a path, a dataframe, 'demo', or a list of these.",
-    "pilot": "Pilot study, or what `read` takes; None: assumptions only.",
+    "pilot": "Pilot study, or what `read` takes; None: plan from assumptions only.",
     "texts": "Outputs with texts, or what `read` takes.",
 }
 """Descriptions of first arguments."""
 
 SHARED: Mapping[str, str] = {
     **HELP,
-    "rng": "Random seed or generator; None: a new seed, which is recorded.",
+    "rng": "Random seed. In Python also a generator, or None for a new seed, which is recorded.",
     "progress": "Callable that wraps an iterable, for a progress bar.",
 }
 """Descriptions of arguments that several functions have."""
@@ -53,13 +53,13 @@ RELATED: Mapping[str, str] = {
 RAISES = """Raises
 ------
 InputError
-    For data that cannot be read, or that do not suffice.
+    If the data cannot be read or are insufficient.
 OptionError
-    For an unknown name, or a value that is not allowed."""
+    If a name is unknown or a value is not allowed."""
 
 
 def with_sections(function: Callable[..., Any], signature: inspect.Signature, helps: Mapping[str, str]) -> str | None:
-    """The docstring with Parameters, Returns, Raises and See Also added; None where docstrings are stripped."""
+    """The docstring with Parameters, Returns, Raises and See Also added; None if docstrings are stripped."""
     if function.__doc__ is None:
         return None
     about, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
@@ -97,7 +97,7 @@ def _returns(result: Any) -> str:
 
 
 def type_name(kind: Any) -> str:
-    """A type as a page writes it.
+    """Return a type in the notation of the documentation.
 
     >>> type_name(Literal["a", "b"] | None), type_name(Sequence[str] | float)
     ("{'a', 'b'} or None", 'sequence of str or float')

@@ -14,13 +14,13 @@ from custodes.data.study import Study
 from custodes.memory import fits, memory, of_resamples
 
 START = (1.5, 200.0)
-"""CPU seconds and megabytes for the smallest study."""
+"""CPU seconds and megabytes that a question needs for the smallest study."""
 PER_ROW = (1e-5, 1e-3)
-"""CPU seconds and megabytes per row."""
+"""Additional CPU seconds and megabytes for each row."""
 PER_DRAW = (4e-8, 2e-6)
-"""CPU seconds and megabytes per item and resample, by rater and aspect."""
+"""Additional CPU seconds and megabytes for each combination of item, resample, rater and aspect."""
 REPLAY = 10
-"""Number of draws that take as long as one item of a pair of systems in a replication."""
+"""A replication of one item of one pair of systems takes as long as this number of resamples of one item."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
@@ -31,12 +31,15 @@ PASSES = {
     "combine": 5,
     "report": 10,
 }
-"""Relative cost of questions; 1 for a question that reads the data once."""
+"""Relative cost of each question; it is 1 for a question that reads the data once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """Order of magnitude of the CPU `seconds` and peak `megabytes` of a question, with the `sizes` of its data."""
+    """Estimated order of magnitude of the CPU `seconds` and peak `megabytes` of a question.
+
+    `sizes` are the sizes of the data, such as the number of items, and the numbers of resamples and replications.
+    """
 
     question: str
     seconds: float
@@ -50,7 +53,7 @@ class Effort:
 
     def __str__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for name, n in self.sizes.items() if n > (name == "aspects"))
-        too_much = "" if self.fits else f"; this machine has {memory() / 1e9:.0f} GB, so it will not fit"
+        too_much = "" if self.fits else f"; this machine has only {memory() / 1e9:.0f} GB of memory"
         figures = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{too_much}"
         return f"{self.question}: {figures} ({sizes or 'assumptions'})"
 
@@ -61,8 +64,9 @@ def effort(
 ) -> Effort:
     """Estimate the CPU time and the memory of a question from the size of its data; nothing is computed.
 
-    The estimate is an order of magnitude. It is proportional to the rows, and to items times resamples times metrics or
-    items times replications times pairs of systems.
+    The estimate is an order of magnitude. It is the sum of a constant and two terms. The first term is proportional to
+    the number of rows. The second term is proportional to the product of items, resamples and raters, or to the product
+    of items, replications and pairs of systems.
 
     Parameters
     ----------
@@ -76,12 +80,13 @@ def effort(
     Returns
     -------
     Effort
-        `seconds`, `megabytes`, `fits` (whether the memory of this machine is enough), and `sizes` of the data.
+        Its attributes are `seconds`, `megabytes`, `fits` (whether the memory of this machine is sufficient) and
+        `sizes` of the data.
 
     Raises
     ------
     OptionError
-        If there is no such question, or the options select nothing in the study.
+        If the question is unknown, or if the options select no data of the study.
 
     Examples
     --------

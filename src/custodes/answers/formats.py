@@ -53,7 +53,7 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 
 def markdown(views: Iterable[View]) -> str:
-    """Tables in GitHub's Markdown, one after the other."""
+    """The views as tables in GitHub's Markdown, one below another."""
     tables = []
     for view in views:
         lines = [tuple(map(_md, view.labels)), tuple("---:" if number else "---" for number in view.numeric)]
@@ -65,7 +65,7 @@ def markdown(views: Iterable[View]) -> str:
 
 
 def latex(views: Iterable[View]) -> str:
-    """Tables with the LaTeX package booktabs, one after the other."""
+    """The views as LaTeX tables (package booktabs), one below another."""
     tables = []
     for view in views:
         cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
@@ -79,10 +79,10 @@ def latex(views: Iterable[View]) -> str:
 
 
 def html(views: Iterable[View]) -> str:
-    """HTML tables, one after the other, as displayed in a notebook."""
+    """The views as HTML tables, one below another, as displayed in a notebook."""
     tables = []
     for view in views:
-        # Explicit, since the style sheet of a notebook aligns all cells to the right.
+        # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
         align = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
         head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
@@ -100,12 +100,12 @@ def html(views: Iterable[View]) -> str:
 
 
 def page(title: str, body: str) -> str:
-    """A complete HTML page."""
+    """A complete HTML page with this title and body."""
     return _PAGE.format(title=_plain(title), body=body)
 
 
 def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
-    """The rows with every cell as plain text, and the best values in bold."""
+    """The rows of a view: `plain` converts each cell, and `bold` is the format of the best values."""
     for i, row in enumerate(view.rows):
         yield tuple(
             bold.format(plain(cell)) if (i, place) in view.best else plain(cell) for place, cell in enumerate(row)
@@ -122,7 +122,7 @@ def _plain(text: str) -> str:
 
 
 def tex(text: str) -> str:
-    """A text with the special characters of LaTeX escaped."""
+    """The text with the special characters of LaTeX escaped."""
     text = re.sub(r"(?<![\w-])-(?=\d)", "−", escape_controls(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)
 
@@ -131,9 +131,10 @@ INDENT = b"  "
 
 
 def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Plain values as JSON with an indent of two, non-finite numbers as null; a frame is a list of its rows.
+    """Yield plain values as JSON with an indent of two spaces.
 
-    `margin` is the line break with the indent of the enclosing value.
+    Non-finite numbers become null, and a frame becomes a list of its rows. `margin` is the line break with the indent
+    of the enclosing value.
 
     >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']
@@ -142,7 +143,7 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
         for number, rows in enumerate(row_blocks(value)):
-            # Between the brackets of the block's part list.
+            # The rows of this block without the brackets of their list.
             yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:

@@ -1,4 +1,4 @@
-"""Results as tables in the terminal: essential columns, fitted to its width."""
+"""Results as tables in the terminal: the essential columns, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ GAP = 2
 
 
 class Screen(Console):
-    """Standard output that leaves broken pipes to `quiet_pipe`; Rich would exit with 1."""
+    """A Rich console that leaves broken pipes to `quiet_pipe`; the console of Rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
-        """Does nothing; called after a write to a broken pipe."""
+        """Do nothing. Rich calls this method after a write to a broken pipe."""
         raise
 
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
-    """Print a result (or one of its tables, with all columns) on a console."""
+    """Print the essential tables of a result (or the named table with all columns) on a console."""
     console.print(rendered(result, table=table, width=console.width))
 
 
 def printed(result: Result) -> str:
-    """The essential tables of a result as text with the width of the terminal (80 columns without one)."""
+    """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
     text = StringIO()
     plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "highlight": False}
     print_result(result, Console(file=text, width=get_terminal_size().columns, **plain))
@@ -45,14 +45,14 @@ def printed(result: Result) -> str:
 
 
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
-    """The essential tables of a result (or a named one with all columns) in lines of at most `width`."""
+    """The essential tables of a result (or the named table with all columns) in lines of at most `width` characters."""
     parts = [part for view in result.views(table) for part in _grids(view, width)]
     notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.told()]
     return Group(*parts, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
-    """A view as one table, or as several that repeat the leading labels if one is too wide."""
+    """A view as one table. If one table is too wide, several tables are yielded, each with the leading labels."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
     names, rows = map(escape_controls, view.header), [[escape_controls(cell) for cell in row] for row in view.rows]

@@ -1,4 +1,4 @@
-"""The decorator `question`: defaults, argument checks, documentation and provenance of every question."""
+"""The decorator `question` adds defaults, argument checks, documentation and provenance to a question."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
 
 UNRECORDED = ("rng", "progress")
-"""Arguments that change no number of a result, or that have their own field in the provenance."""
+"""Arguments that are not among the recorded options: `rng` has a field of its own in the provenance, and `progress`
+does not change any number of a result."""
 
-COUNTED = "numbers of equal outputs (n_outputs), which only rates uses; give the table of single outputs"
-NOT_ENOUGH = "this question needs items, which counts do not contain; give the study itself"
+COUNTED = "numbers of equal outputs (n_outputs), which only rates can use; pass the table with one row per output"
+NOT_ENOUGH = "this question needs items, which counts do not contain; pass the study itself"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +41,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Option(NamedTuple):
-    """An argument on the command line: its type, default and short description."""
+    """An argument of the command line, with its type, default and short description."""
 
     name: str
     kind: Any
@@ -49,10 +50,11 @@ class Option(NamedTuple):
 
 
 def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Document a function: all arguments in `help`, and the descriptions that the command line needs.
+    """Document a function, so that `help` and the command line describe all its arguments, and check its arguments.
 
-    `example`: a command line that calls it; `helps`: descriptions of its arguments (shared ones are in `HELP`).
-    Arguments of `**options: Unpack[...]` become arguments of the function, with their `DEFAULTS`.
+    `example`: a command line that calls the function. `helps`: descriptions of the arguments of the function
+    (descriptions of shared arguments are in `HELP`). Arguments of `**options: Unpack[...]` become arguments of the
+    function, with the defaults in `DEFAULTS`.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -80,17 +82,20 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
 
 
 def _unknown(name: str, signature: inspect.Signature) -> str:
-    """Error message for an unknown argument, with the correct form."""
+    """Error message for an unknown argument, with the correct way to pass it if there is one."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
             instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: it is a part of {parameter.name}; write {instead}"
+            return f"unknown argument {name!r}: {name} is a part of the argument {parameter.name}; write {instead}"
     _, *names = signature.parameters
     return f"unknown argument {name!r}{suggestion(name, names)}; arguments: {', '.join(names)}"
 
 
 def _asked_about(function: Callable[..., Any], about: Any) -> Any:
-    """The first argument of a question in the required form; sources, or a list of them, are read as a study."""
+    """The first argument of a question, as the type that the question needs.
+
+    A source, or a list of sources, is read as a study or as counts.
+    """
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
     sources = about if isinstance(about, list | tuple) else [about]
@@ -112,8 +117,9 @@ def question(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Turn a function that returns a result into a question: document it, and add a provenance to its result.
 
-    `rng` is passed to the function as the recorded seed, or as the caller's generator. The first argument is the data:
-    a study, counts, or nothing. `equal_outputs`: items may stand for several equal outputs (`n_outputs`).
+    The function receives as `rng` either the recorded seed or the caller's generator. The first argument of the
+    function is the data: a study, counts, or None. `equal_outputs`: whether the question can use items that stand for
+    several equal outputs (`n_outputs`).
     """
 
     def decorated(ask: Callable[P, R]) -> Callable[P, R]:
@@ -154,8 +160,10 @@ def question(
 
 
 def options_of(function: Any) -> list[Option]:
-    """The keyword arguments of a function except progress, with descriptions from `documented`, `HELP`, or the section
-    `Parameters` of its docstring."""
+    """The keyword arguments of a function except `progress`, with their descriptions.
+
+    The descriptions come from `documented`, from `HELP`, or from the section Parameters of the docstring.
+    """
     kinds, sections = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
     docs = {part.arg_name: " ".join((part.description or "").split()) for part in sections}
     helps = {**HELP, **docs, **getattr(function, "helps", {})}
@@ -167,7 +175,7 @@ def options_of(function: Any) -> list[Option]:
 
 
 def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
-    """The signature with the options of `**options: Unpack[T]` written out."""
+    """The signature of a function, with `**options: Unpack[T]` replaced by the options in `T`."""
     signature, parameters, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
     for parameter in signature.parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
@@ -182,7 +190,10 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
 
 
 def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> None:
-    """Raise OptionError for an argument that differs from its default but has no effect; `why` explains it."""
+    """Raise OptionError for an argument that has no effect although it differs from its default.
+
+    `why` is the reason why the argument has no effect.
+    """
     defaults = inspect.signature(function).parameters
     for name, value in values.items():
         if value != defaults[name].default:
@@ -190,8 +201,10 @@ def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> Non
 
 
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
-    """The source of random numbers, and the seed to record (None for the caller's own generator, which cannot be
-    replayed)."""
+    """The seed or generator to pass to a question, and the seed to record.
+
+    The recorded seed is None for a generator of the caller, since such a result cannot be replayed.
+    """
     rng = seed_or_generator("rng", rng)
     if isinstance(rng, np.random.Generator):
         return rng, None
@@ -201,7 +214,7 @@ def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries used."""
+    """Versions of Python, custodes and the numerical libraries."""
     return {
         "custodes": version("custodes"),
         "numpy": np.__version__,

@@ -27,9 +27,10 @@ from custodes.errors import CustodesError, OptionError, listed, shown, suggestio
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result was computed:
+    """Record of how a result was computed.
 
-    printed as one line, and sufficient to repeat it. `counted`: the options of counting, for counts.
+    The record is printed as one line and is sufficient to repeat the computation. `counted`: the options with which
+    the counts were made, if the data are counts.
     """
 
     question: str
@@ -49,20 +50,21 @@ class Provenance:
         return escape_controls(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
-        """Repeat the question on the same study (or counts) with the same options and seed.
+        """Repeat the question with the same options and seed on `study`, which is the same study (or counts).
 
-        Raises `OptionError` if the result was computed with the caller's own generator, which cannot be repeated.
+        Raises `OptionError` if the result was computed with a generator of the caller, since such a result cannot be
+        repeated.
         """
         if self.seed is None:
             raise OptionError(
-                f"{self.question}: a result computed with your own generator cannot be reproduced; use rng=SEED"
+                f"{self.question}: a result computed with a generator cannot be repeated; pass a seed as rng"
             )
         question = getattr(cu, self.question)
         return question(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
 MOST_PICTURES = 4
-"""Maximum number of aspects with a main chart in a notebook."""
+"""Maximum number of aspects whose main chart a notebook displays."""
 
 NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 
@@ -72,7 +74,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
-    """Turn a class with declared tables into a result: frozen, with keyword fields."""
+    """Turn a class with declared tables into a result: a frozen dataclass with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
     tables = {each.name: each.metadata[TABLE] for each in fields(frozen_class) if TABLE in each.metadata}  # type: ignore[arg-type]
     frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
@@ -81,7 +83,7 @@ def result(cls: type[T]) -> type[T]:
 
 @result
 class Result:
-    """Base class of all results: tables are its declared fields, the first one is the main table."""
+    """Base class of all results. The tables of a result are its declared fields; the first table is the main table."""
 
     provenance: Provenance = field(default=NOT_SENT)
     notes: tuple[Note, ...] = ()
@@ -90,22 +92,22 @@ class Result:
     """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """The first column of labels of its tables, unless a table declares another."""
+    """The first column of labels of every table that declares no other first column."""
 
     @classmethod
     @cache
     def declared(cls) -> dict[str, Table]:
-        """Table name to its declaration, in the order of the documentation."""
+        """The declaration of each table by table name, in the order of the documentation."""
         tables = {each.name: each.metadata[TABLE] for each in fields(cls) if TABLE in each.metadata}
         return {name: table if table.by is not None else replace(table, by=cls.BY) for name, table in tables.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Table name to Polars frame, in the order of the documentation."""
+        """The Polars frame of each table by table name, in the order of the documentation."""
         return {name: getattr(self, name) for name in self.declared()}
 
     @checked
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
-        """A table, by default the main one, as a Polars frame (`.to_pandas()` converts it)."""
+        """The named table (default: the main table) as a Polars frame; `.to_pandas()` converts it to pandas."""
         tables = self.tables()
         name = next(iter(tables)) if table is None else table
         if name not in tables:
@@ -117,7 +119,7 @@ class Result:
 
     @checked
     def views(self, table: str | None = None) -> Iterator[View]:
-        """The essential tables as text, or all columns of a named one."""
+        """The views of the essential tables, or of the named table with all columns."""
         for name in self.declared() if table is None else [table]:
             frame, declaration = self.to_frame(name), self.declared()[name]
             if table is not None:
@@ -136,15 +138,15 @@ class Result:
 
     @property
     def status(self) -> int:
-        """Exit status of the command line: 0 success, 1 problems found, 3 inconclusive (2 is invalid input)."""
+        """Exit status of the command line: 0 success, 1 problems found, 3 inconclusive (2 means invalid input)."""
         return 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, as written by the command line: provenance, notes, tables as lists of rows."""
+        """The provenance, the notes and the tables (as lists of rows) as plain values, as in the JSON of a command."""
         return self.told_whole() | {name: table.to_dicts() for name, table in self.tables().items()}
 
     def told_whole(self) -> dict[str, Any]:
-        """The same as `to_dict`, with tables as frames."""
+        """The same values as `to_dict`, except that the tables are frames."""
         provenance = _plain(self.provenance)
         if not self.provenance.counted:
             del provenance["counted"]
@@ -157,13 +159,14 @@ class Result:
 
     @classmethod
     def part(cls, label: str = "", **data: TableData) -> dict[str, pl.DataFrame]:
-        """The tables of one aspect (or target), each from its columns or rows (see `Table.frame`); other declared
-        tables are empty.
+        """The tables of one aspect (or target), built from their columns or rows (see `Table.frame`).
+
+        Declared tables without data are empty.
 
         Raises
         ------
         ValueError
-            For a table that is not declared, and for data of other columns than those declared.
+            If a table is not declared, or if the columns of the data differ from the declared columns.
         """
         if unknown := [name for name in data if name not in cls.declared()]:
             raise ValueError(f"{cls.__name__} declares no table {listed(map(repr, unknown))}")
@@ -174,30 +177,33 @@ class Result:
 
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
-        """The tables of all parts concatenated, with each note once."""
+        """The result with the concatenated tables of all parts, and with each note once."""
         whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
         return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
 
     def to_markdown(self, table: str | None = None) -> str:
-        """The essential tables (or a named one with all columns) in Markdown: intervals in brackets, best in bold."""
+        """The essential tables (or the named table with all columns) in Markdown.
+
+        Intervals are in brackets, and the best values are in bold.
+        """
         return formats.markdown(self.views(table))
 
     @checked
     def to_latex(self, table: str | None = None, *, compact: bool = False) -> str:
-        """The tables for LaTeX, with the package booktabs.
+        """The tables in LaTeX, for the package booktabs.
 
         Parameters
         ----------
         table : str, optional
-            The table to write, with all columns (default: all essential tables, with their essential columns).
+            Name of the table to write with all columns (default: all essential tables with their essential columns).
         compact : bool, default False
-            Write the main table (or `table`) for one column of a paper: two estimates with intervals, significance
-            letters as superscripts, and bold only for a row that is significantly best.
+            Whether to write the main table (or `table`) so that it fits into one column of a paper: at most two
+            estimates with intervals, significance letters as superscripts, and bold only for a significantly best row.
 
         Returns
         -------
         str
-            `tabular` environments, one per table and aspect, each with a comment above it.
+            One `tabular` environment per table and aspect, each below a comment with the name of the table.
 
         Raises
         ------
@@ -231,11 +237,11 @@ class Result:
         return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
 
     def _repr_html_(self) -> str:
-        """HTML for a notebook: the main chart of each aspect as SVG, the essential tables, the notes."""
+        """HTML for a notebook: the main chart of each aspect as SVG, the essential tables, the notes and provenance."""
         return "\n".join([*self._pictures(), self._html()])
 
     def _pictures(self) -> Iterator[str]:
-        """The main chart of each aspect as SVG; none if it cannot be drawn."""
+        """The main chart of each aspect as SVG; charts that cannot be drawn are left out."""
         if not self.PICTURE:
             return
         by_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
@@ -249,26 +255,27 @@ class Result:
                 yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode())}-", svg)
 
     def plot(self, **options: Any) -> Any:
-        """The main chart as an Altair chart; `options` are those of the function of `custodes.plots` that draws it.
+        """The main chart as an Altair chart.
 
-        A notebook displays it as SVG, without a network connection.
+        `options` are the options of the function in `custodes.plots` that draws the chart. A notebook displays the
+        chart as SVG, without a network connection.
 
-        Raises `OptionError` if the result has no chart, or if its chart has no such option.
+        Raises `OptionError` if the result has no chart, or if an option of the chart is unknown.
         """
         if not self.PICTURE:
-            raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
+            raise OptionError(f"{self.provenance.question} has no chart; its tables: {', '.join(self.declared())}")
         picture = getattr(cu.plots, self.PICTURE)
         _, *allowed = inspect.signature(picture).parameters
         for name in options:
             if name not in allowed:
                 raise OptionError(
-                    f"the picture {self.PICTURE} has no option {name!r}; options: "
+                    f"the chart {self.PICTURE} has no option {name!r}; options: "
                     f"{', '.join(allowed)}{suggestion(name, allowed)}"
                 )
         return checked(picture)(self, **options)
 
     def __str__(self) -> str:
-        """The essential tables and the notes as text with the width of the terminal."""
+        """The essential tables, the notes and the provenance as text of the width of the terminal."""
         from custodes.answers.printing import printed
 
         return printed(self)
@@ -279,7 +286,7 @@ class Result:
 
 
 def _text(value: Any) -> str:
-    """A value of an option in one line, separated by commas if there are several."""
+    """The value of an option on one line; several values are separated by commas."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
@@ -289,7 +296,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A record as plain values."""
+    """The fields of a record, except `question`, as plain values."""
     return {each.name: _plain_value(getattr(value, each.name)) for each in fields(value) if each.name != "question"}
 
 

@@ -1,4 +1,4 @@
-"""Arguments shared by questions: selection of data, rules for preferences, and their allowed values."""
+"""Arguments that several questions share: the selection of data, the rules for preferences, and the allowed values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from custodes.data.ties_and_orders import Aggregate, Orders
 from custodes.errors import OptionError
 
 NONE = "none"
-"""The value of `metrics` for using annotators only."""
+"""The value of `metrics` that selects no metric, so that only annotators are used."""
 Ties = float | Literal["exact", "calibrated"]
 
 
 class Selection(TypedDict, total=False):
     """The selection arguments of every question.
 
-    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; annotators are the
-    raters of kind human).
+    human, metrics, systems, aspect, group: comma lists of globs, in which `!` excludes names. By default everything is
+    selected, and `human` selects the raters of kind human.
     """
 
     human: Patterns
@@ -34,10 +34,10 @@ class Selection(TypedDict, total=False):
 class Setting(Selection, total=False):
     """The arguments of questions on preferences: a `Selection`, and the rules that turn scores into preferences.
 
-    aggregate: several annotators are combined by 'mean' (of score differences) or 'vote'. human_ties: largest
-    difference of human scores that is a tie (default: 0). ties: rule for ties of metric scores: 'exact', a largest
-    difference, or 'calibrated'. orders: how verdicts in both presentation orders are merged: 'mean', 'consistent' or
-    'first'.
+    aggregate: how several annotators are combined, 'mean' (of score differences) or 'vote'. human_ties: the largest
+    difference of human scores that counts as a tie (default: 0). ties: the rule for ties of metric scores, which is
+    'exact', 'calibrated', or the largest difference that counts as a tie. orders: how verdicts in both presentation
+    orders are combined, 'mean', 'consistent' or 'first'.
     """
 
     aggregate: Aggregate
@@ -60,27 +60,27 @@ DEFAULTS: Setting = {
 
 
 HELP: Mapping[str, str] = {
-    "human": "Raters that are annotators (default: raters of kind human).",
-    "metrics": "Metrics (default: all); @aspect: those with scores per aspect, @noaspect: those without.",
+    "human": "Raters to treat as annotators (default: raters of kind human).",
+    "metrics": "Metrics (default: all); @aspect selects metrics with scores per aspect, @noaspect all other metrics.",
     "systems": "Systems (default: all).",
     "aspect": "Aspects of the human ratings (default: each).",
     "group": "Groups of items, such as domains or subsets (default: all).",
     "aggregate": "How to combine annotators: mean score difference or majority vote.",
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
     "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference (a number).",
-    "orders": "How to combine verdicts of both presentation orders.",
+    "orders": "How to combine the verdicts on both presentation orders of a pair.",
     "confidence": "Confidence level of the intervals.",
-    "resamples": f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; 0: no intervals.",
+    "resamples": f"Number of bootstrap resamples, at least {FEWEST_RESAMPLES}, or 0 for no intervals.",
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
-    "gamma": "A pair is decided above a probability of 1 - gamma/2.",
+    "gamma": "A pair is decided if the probability of an outcome exceeds 1 - gamma/2.",
     "stop": "Stopping rules: decided, or also futility; comma list or repeated.",
     "stopping": "Stopping rules; the tables have separate rows for each rule.",
     "batch": "Annotations per pair and round, or several values: 5,10.",
-    "looks": "Annotations per pair at each interim analysis, such as 10,20,40, instead of --batch.",
+    "looks": "Number of annotations per pair at each interim analysis, such as 10,20,40; replaces --batch.",
     "budget": "Total number of annotations, or several values: 500,1000.",
-    "boundary": "Boundary of the interim analyses: none, pocock, obrien-fleming or a |z|.",
-    "futility": "Probability of a later decision below which a pair is stopped.",
+    "boundary": "Boundary of the interim analyses: none, pocock, obrien-fleming, or a critical value of |z|.",
+    "futility": "A pair is stopped if the probability of a later decision is below this value.",
     "replications": "Number of simulated runs of the protocol.",
     "steps": "Maximum number of steps of a path.",
     "rng": "Random seed.",
@@ -89,11 +89,11 @@ HELP: Mapping[str, str] = {
 
 
 def settings(options: Setting) -> Setting:
-    """The setting with defaults filled in; tie thresholds are checked."""
+    """The setting with defaults for missing arguments. A tie threshold that is not allowed raises OptionError."""
     full: Setting = {**DEFAULTS, **options}
     for name, value in (("ties", full["ties"]), ("human_ties", full["human_ties"])):
         if is_number(value) and not (np.isfinite(value) and value >= 0):
-            raise OptionError(f"{name}={value!r} is not allowed; give a tie threshold of at least 0")
+            raise OptionError(f"{name}={value!r} is not allowed; use a tie threshold of at least 0")
     return full
 
 

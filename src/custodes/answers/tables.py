@@ -1,9 +1,11 @@
-"""Declared tables: a column declares name, kind and description; frames, views, files and pages follow from these.
+"""Declared tables: each column has a name, a kind and a description, from which frames, views and pages are built.
 
 class Agreement(Result):
     metrics: pl.DataFrame = table(
-        "one row per metric", label("metric", "name of the metric"), count("n", "comparisons rated by annotators and
-        metric", essential=False), score("kendall", "Kendall's tau-b", interval=True, best="high"),
+        "one row per metric",
+        label("metric", "name of the metric"),
+        count("n", "comparisons that the annotators and the metric rated", essential=False),
+        score("kendall", "Kendall's tau-b", interval=True, best="high"),
     )
 """
 
@@ -27,15 +29,16 @@ from custodes.stats.arrays import Floats
 Kind = Literal[
     "label", "letters", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"
 ]
-"""Kind of a value:
+"""Kind of a value.
 
-a name, letters of significance, several names, true or false, a whole number, a proportion in [0, 1], a difference of
-two proportions, such a difference in percentage points, any other number, a p-value, a probability.
+The kinds are, in this order: a name; significance letters; several names; true or false; a whole number; a proportion
+in [0, 1]; a difference of two proportions; a difference of two proportions in percentage points; any other number; a
+p-value; a probability.
 """
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
-"""Range in the label of a column without a unit; papers and pages write proportions in per cent."""
+"""Range that the label of a column states if the column has no unit. Papers and pages write proportions in per cent."""
 
 TYPES: Mapping[Kind, Any] = {
     "label": pl.String,
@@ -52,11 +55,12 @@ TABLE = "table"
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column, or three: with `interval` its bounds follow (`x_low`, `x_high`), with `sd` its standard deviation
-    over replications (`x_sd`).
+    """The declaration of one column of a table.
 
-    `label`: its heading on pages. `unit`: unit of its numbers. `essential`: displayed by default. `best`: whether high
-    or low values are better, if either.
+    With `interval`, the two columns of the bounds (`x_low`, `x_high`) follow the column `x`. With `sd`, the column of
+    the standard deviation over replications (`x_sd`) follows. `label`: the heading of the column on pages. `unit`: the
+    unit of the numbers. `essential`: the column is displayed by default. `best`: whether high or low values are better
+    (`""`: neither).
     """
 
     name: str
@@ -98,7 +102,7 @@ def column(
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
-    """Declare a column; its label is its name with blanks unless another one is given, followed by the unit."""
+    """Declare a column. The default label is the name of the column with blanks; the unit follows the label."""
     unit = unit or (POINTS if kind == POINTS else "")
     words = label or name[0].upper() + name[1:].replace("_", " ")
     words += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
@@ -129,25 +133,29 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters; in simulations, coverage with so few was below 85 %",
+    "columns whose interval has too few clusters; in simulations with so few clusters, coverage was below 85 %",
     "Interval unreliable",
     essential=False,
 )
-"""Declared last in a table, it names the columns whose intervals are unreliable."""
+"The column that names the columns whose intervals are unreliable. It is declared last in a table."
 
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The data of a table: its columns, or its rows."""
 
 AT_THRESHOLD = "at the threshold"
-"""Note of a decision that is uncertain because of the Monte Carlo error of its probability; it counts as undecided."""
+"""Note on a decision whose probability is too close to the threshold, given the Monte Carlo error.
+
+Such a pair counts as undecided.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
     """A table as text, for a terminal, a paper or a page.
 
-    `header` has the names of the columns, `labels` their headings in papers (empty: the same); `numeric` columns are
-    aligned to the right; `best` holds the (row, column) of the best values; `more` states what is not displayed.
+    `header`: the names of the columns. `labels`: the headings of the columns in papers (empty: the same as `header`).
+    `numeric`: whether a column is aligned to the right. `best`: the (row, column) positions of the best values. `more`:
+    a text that states what is not displayed.
     """
 
     title: str
@@ -167,9 +175,10 @@ class View:
 class Table:
     """A declared table.
 
-    `by` is the first column of labels ('': none; None: that of the result); `essential` tables are
-    displayed by default; rows are sorted by `order`, the highest first; `rows` selects the most relevant rows from the
-    whole result; `compact` names the estimates of the compact form; `view` is an alternative display.
+    `by`: the first column of labels ('': no such column; None: the column `BY` of the result). `essential`: the table
+    is displayed by default. `order`: the column by which rows are sorted, the highest value first. `rows`: a function
+    that selects the most relevant rows from the whole result. `compact`: the estimates in the compact LaTeX form.
+    `view`: a function that replaces the default display.
     """
 
     doc: str
@@ -193,8 +202,8 @@ class Table:
         Parameters
         ----------
         data : mapping or iterable of mappings
-            Column name to an array, a sequence or a single value, which is repeated; or one mapping per row. NaN
-            becomes null. Without data the frame is empty.
+            Either a mapping from column names to an array, a sequence or a single value (which is repeated), or one
+            mapping per row. NaN becomes null. Without data, the frame is empty.
         by : str
             The label of all rows, in the column `by` of the table.
         name : str
@@ -249,21 +258,26 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
 def with_interval(
     name: str, draws: Floats, confidence: float, *, clusters: int, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
-    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with interval bounds from the resamples (other rows) of
-    `n_units` clusters; `bounds` are those of the statistic."""
+    """The columns of an estimate and of its interval bounds.
+
+    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of the clusters, whose number is
+    `clusters`. `bounds` is the range of the statistic.
+    """
     low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
-    """The mean over replications as a column, with their standard deviation (undefined for a single one)."""
+    """The mean over replications as a column, with the standard deviation (undefined for a single replication)."""
     with np.errstate(invalid="ignore"):  # infinite values have no standard deviation
         return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 
 def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
-    """A docstring with the section Attributes before its Examples: tables and their columns, then notes and provenance;
-    None where docstrings are stripped."""
+    """The docstring with a section Attributes, which describes the tables, their columns, the notes and the provenance.
+
+    The section precedes the Examples. The result is None if docstrings are stripped.
+    """
     if doc is None or not tables:
         return doc
     lines = ["Attributes", "----------"]

@@ -1,4 +1,4 @@
-"""Views: the essential columns of a table as text, an estimate with its interval, one view per aspect."""
+"""Views: the essential columns of a table as text, with one text per estimate and interval, and one view per aspect."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, es
 HUGE = 1e6
 
 DIGITS, WITH_SPREAD = 3, 2
-"""Decimals of a number alone, and of one with its interval or standard deviation."""
+"Number of decimals of a number alone, and of a number with an interval or a standard deviation."
 
 
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
-    """The views of a frame of a declared table: of its essential columns, or of all if `every`.
+    """The views of a frame of a declared table.
 
-    `left_out` is the number of rows not displayed. A column without values is displayed only on request.
+    The views have the essential columns with values, or all columns if `every`. `left_out` is the number of further
+    rows of the table, which are not in the frame.
     """
     if table.view is not None and not every:
         yield from table.view(frame)
@@ -50,14 +51,14 @@ def titled(title: str, part: str) -> str:
 
 
 def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
-    """The rows of each aspect (or target); one unnamed part without aspects."""
+    """The rows of each aspect (or target), with its name; without aspects, all rows as one part without a name."""
     if not by or frame.is_empty():
         return [("", frame)]
     return [(str(part), rows) for (part,), rows in frame.group_by(by, maintain_order=True)]
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
-    """Number of decimals for a column; at least `least` if it has no intervals."""
+    """Number of decimals for a column. It is at least `least` if the column has neither intervals nor deviations."""
     if column.kind == "p" or not column.is_number:
         return 0
     has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
@@ -65,7 +66,7 @@ def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) ->
 
 
 def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
-    """A value as text, with its interval in brackets, or with ± its standard deviation over replications."""
+    """A value as text, followed by its interval in brackets, or by ± and its standard deviation over replications."""
     value = row[column.name]
     if value is None:
         return UNDEFINED
@@ -89,7 +90,7 @@ def marked(row: Mapping[str, Any], column: Column) -> bool:
 
 
 def number(value: float | None, *, digits: int) -> str:
-    """A number, in fixed notation if that is readable.
+    """A number as text, in scientific notation if it is huge and with `digits` decimals otherwise.
 
     >>> number(0.1234, digits=2), number(3.0, digits=0), number(2e7, digits=0), number(None, digits=2)
     ('0.12', '3', '2e+07', '–')
@@ -102,7 +103,8 @@ def number(value: float | None, *, digits: int) -> str:
 def _is_shown(column: Column, values: pl.Series) -> bool:
     """Whether a view of essential columns displays this column.
 
-    Labels, intervals and values with a `best` direction are displayed even if all are undefined.
+    A column of labels, a column with intervals, or a column with a `best` direction is displayed even if all its values
+    are undefined.
     """
     reported = not column.is_number or column.interval or bool(column.best)
     return column.essential and (reported or bool(values.count()))

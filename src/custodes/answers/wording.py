@@ -19,18 +19,18 @@ BETWEEN_BOUNDS = re.compile(r"(?<=[\d%]), (?=(over |under )?[−+\d.]+\u00a0?%?\
 """The separator between the bounds of an interval."""
 
 NOISE = 1e-9
-"""Smaller absolute values are 0 up to floating-point error."""
+"""Absolute values below this limit are treated as 0, since they are floating-point error."""
 
 MOST_DIGITS = 9
 
 SMALLEST_P = 0.001
-"""Minimum p-value that is printed exactly."""
+"""p-values up to this limit are printed as `≤ .001`."""
 
 
 def digits_of(low: float | None, high: float | None, *, least: int) -> int:
-    """Number of decimals that shows two significant digits of the width of an interval, at least `least`.
+    """Number of decimals that display two significant digits of the width of an interval; at least `least`.
 
-    A width that is only rounding error is ignored.
+    A width that is only a rounding error is ignored.
 
     >>> digits_of(0.2, 0.8, least=2), digits_of(0.41, 0.45, least=2), digits_of(0.00011, 0.00014, least=2)
     (2, 3, 6)
@@ -42,7 +42,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
 
 
 def _width(low: float | None, high: float | None) -> float | None:
-    """The width of an interval; None without an interval, or if the width is a rounding error."""
+    """The width of an interval. It is None if there is no interval, or if the width is only a rounding error."""
     if low is None or high is None:
         return None
     width = float(f"{high - low:.3g}")
@@ -50,18 +50,19 @@ def _width(low: float | None, high: float | None) -> float | None:
 
 
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
-    """Number of decimals of all numbers of a column.
+    """Number of decimals that all numbers of a column are displayed with.
 
-    Two significant digits of the narrowest interval, but at most one digit more than the median interval needs, and at
-    least `least` (1 if a number is at least 10, 0 if one is at least 1000). Whole numbers have none. One more decimal
-    if a bound that excludes 0 would be displayed as 0.
+    The number of decimals displays two significant digits of the width of the narrowest interval. It is at most one
+    more than the median interval needs, and at least `least`. `least` is lowered to 1 if a number of the column is at
+    least 10, and to 0 if a number is at least 1000. A column of whole numbers has no decimals. One decimal is added if
+    a bound of an interval that excludes 0 would be displayed as 0.
 
     Parameters
     ----------
     estimates : iterable of tuple
         For each row the estimate and the bounds of its interval, or the estimate alone.
     least : int
-        Digits of numbers below 10 that have no intervals.
+        Minimum number of decimals for numbers below 10.
 
     Examples
     --------
@@ -102,12 +103,12 @@ def _zero_without_sign(text: str) -> str:
 
 
 def _behind(size: float, least: int) -> int:
-    """Number of decimals that shows two significant digits of a positive size."""
+    """Number of decimals that display two significant digits of a positive number; at least `least`."""
     return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
 
 
 def number(value: float | None, *, digits: int = 2) -> str:
-    """A number with a true minus sign, or a dash if undefined; see `decimal`.
+    """A number with a typographic minus sign, or a dash if the number is undefined; see `decimal`.
 
     >>> number(-0.126), number(0.0004), number(None)
     ('−0.13', '0.00040', '–')
@@ -118,7 +119,7 @@ def number(value: float | None, *, digits: int = 2) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value without the leading 0.
+    """A p-value as text, without the leading 0.
 
     >>> p_value(0.0400), p_value(0.0002), p_value(1.0)
     ('.040', '≤ .001', '1.000')
@@ -129,7 +130,7 @@ def p_value(value: float | None) -> str:
 
 
 def p_equals(value: float | None) -> str:
-    """A p-value in a sentence.
+    """A p-value as part of a sentence, with "p =" or "p ≤".
 
     >>> p_equals(0.0400), p_equals(0.0002)
     ('p = .040', 'p ≤ .001')
@@ -139,7 +140,9 @@ def p_equals(value: float | None) -> str:
 
 
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
-    """A number of a row with its interval from `x_low` and `x_high`; see `interval`.
+    """The number in column `name` of a row, with the interval from the columns `name_low` and `name_high`.
+
+    `how` are arguments of `interval`.
 
     >>> with_ends({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
     '0.40 [0.30, 0.50]'
@@ -148,7 +151,9 @@ def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
 
 
 def percent(value: float | None, *, digits: int = 2) -> str:
-    """A proportion in per cent, with two digits fewer than the proportion; never rounded to 0 or 100 unless exact.
+    """A proportion in per cent, with two decimals fewer than `digits`.
+
+    Only a proportion of exactly 0 or 1 is written as 0 % or 100 %.
 
     >>> percent(0.997), percent(0.25), percent(0.2512, digits=3), percent(-1e-17)
     ('over 99 %', '25 %', '25.1 %', '0 %')
@@ -165,7 +170,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text for pages, with non-breaking spaces in percentages, intervals and p-values.
+    """The text with non-breaking spaces in percentages, intervals and p-values, for pages.
 
     >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
     True
@@ -186,8 +191,10 @@ def interval(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, if it has one, formatted by `write(number, digits=)` with at least `digits`, and
-    enough to show two significant digits of the interval's width.
+    """A number and its interval (if there is one) as text.
+
+    `write(number, digits=...)` formats each number. The number of decimals is at least `digits`, and large enough to
+    display two significant digits of the width of the interval.
 
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
@@ -205,7 +212,7 @@ def estimate_text(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, if there is one, each with `digits` decimals.
+    """A number and its interval (if there is one) as text, each number with `digits` decimals.
 
     >>> estimate_text(0.0004, -0.3, 0.3, digits=2), estimate_text(0.4, 0.0004, 0.8, digits=2)
     ('0.00 [−0.30, 0.30]', '0.40 [0.00040, 0.80]')
@@ -220,7 +227,7 @@ def estimate_text(
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:
-    """A list for a sentence, with the number of omitted names.
+    """The labels as a list for a sentence. If there are more than `limit` labels, the list ends with "and N more".
 
     >>> names(["a", "b", "c"]), names(["a", "b", "c"], limit=2)
     ('a, b and c', 'a, b and 1 more')
@@ -240,7 +247,9 @@ def subject(labels: Sequence[str], one: str, many: str) -> str:
 
 
 def letter_ranges(word: str | None) -> str:
-    """Significance letters, four or more consecutive ones as a range; see `letters` in `stats/graphs.py`.
+    """Significance letters as text, with four or more consecutive letters as a range.
+
+    See `letters` in `stats/graphs.py` for the letters.
 
     >>> letter_ranges("abc"), letter_ranges("acdefgk"), letter_ranges("tyza1b1"), letter_ranges(None)
     ('abc', 'a c–g k', 't y–b1', '–')

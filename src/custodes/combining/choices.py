@@ -26,8 +26,10 @@ from custodes.stats.learning.objective import objective
 def in_pairs(
     of: Task, terms: Terms, folds: Sequence[Ints], among: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[tuple[int, int], Scores]:
-    """Scores of methods by repeat and fold: the scores on each further fold, by fits that use neither of the two
-    folds."""
+    """Return the scores of methods for each repeat and outer fold.
+
+    There is a score on each of the remaining folds, by a fit that uses neither this fold nor the outer fold.
+    """
     numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
     jobs = [(repeat, *pair) for repeat, folds_out in enumerate(numbers) for pair in combinations(folds_out, 2)]
     parts = []
@@ -56,8 +58,10 @@ def of_all(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """Scores of methods on each fold (items, systems), by fits without the fold. Predictions in `outer_predictions`
-    (items, systems), by name of the method, are reused; further methods are fitted here.
+    """Return the scores of methods on each fold of `fold` (items, systems), by fits without the fold.
+
+    `outer_predictions` are predictions (items, systems) by name of the method, which are reused. Methods that are not
+    in `outer_predictions` are fitted here.
     """
     wanting = [method for method in among if method.name not in outer_predictions and not method.mean_of]
     predicted = {method.name: np.full(of.human.size, np.nan) for method in wanting}
@@ -74,12 +78,12 @@ def of_all(
 def _scores(
     of: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
 ) -> dict[str, float]:
-    """Scores of predictions for some outputs (flat), by the name of the method."""
+    """Return the score of each method's predictions on some outputs (flat positions), by name of the method."""
     measure = objective(terms.objective, of.human.ravel()[cells], items=cells // len(of.design.systems))
     means = with_means(among, predicted)
     return dict(zip(means, measure(np.stack(list(means.values()))).tolist(), strict=True))
 
 
 def _by_name(scores: Sequence[Mapping[str, float]], among: Sequence[Method]) -> dict[str, Floats]:
-    """Scores on several folds, by the name of the method (folds,)."""
+    """Return the scores (folds,) of each method, by name of the method, given the scores on several folds."""
     return {method.name: np.array([one[method.name] for one in scores]) for method in among}

@@ -76,8 +76,10 @@ PARTIALITY = (
 
 @result
 class Combine(Result):
-    """Combinations of metrics. `model`: the combination by the first method, fitted to all data. `held_out`: ratings of
-    held-out outputs by each method (first repeat). Both are for the first target. See `combine`.
+    """Combinations of metrics; see `combine`.
+
+    `model` is the combination by the first method, fitted to all data. `held_out` are the ratings of held-out outputs
+    by each method in the first repeat. If there are several targets, `model` and `held_out` are for the first target.
     """
 
     BY, PICTURE = "target", "method_comparison"
@@ -100,7 +102,14 @@ class Combine(Result):
             essential=False,
             best="high",
         ),
-        score("pearson", "of Pearson's", "Pearson r", interval=True, essential=False, best="high"),
+        score(
+            "pearson",
+            "Pearson's r over the outputs of a held-out fold, averaged over folds and repeats",
+            "Pearson r",
+            interval=True,
+            essential=False,
+            best="high",
+        ),
         score(
             "accuracy",
             "proportion of pairs of outputs in the human order, among pairs of the same item without a human "
@@ -111,14 +120,14 @@ class Combine(Result):
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
         score("seconds", "mean seconds of a fit; for `auto`, of the chosen method"),
-        score("metrics_used", "mean number of metrics over fits"),
+        score("metrics_used", "mean number of metrics in a formula, over fits"),
     )
     generalisation: pl.DataFrame = table(
         "Tests of the gain over the best single metric on held-out items, systems, data sets or groups. With "
-        "`unseen='none'` there is only the row of the units of `folds`.",
+        "`unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
-            "what is held out: items; systems, data sets or groups, together with the items; or the units of `folds`",
+            "held-out units: items; systems, data sets or groups together with the items; or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
@@ -143,21 +152,21 @@ class Combine(Result):
     differences: pl.DataFrame = table(
         "Differences between methods.",
         label("method_a", "a row of `comparison`"),
-        label("method_b", "another one"),
+        label("method_b", "another row of `comparison`"),
         score("difference", "objective of method_a minus objective of method_b, on the same outputs", interval=True),
         rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
     )
     favoritism: pl.DataFrame = table(
-        "Favoritism of the held-out ratings of the first repeat. There is no row for verdicts, if no item has "
-        "two rated outputs, or with `folds='system'`.",
-        label("method", "as above", "Way of combining"),
+        "Favoritism of the held-out ratings of the first repeat. There is no row if the human ratings are verdicts, "
+        "if no item has two rated outputs, or if `folds='system'`.",
+        label("method", "method, a row of `comparison`", "Way of combining"),
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     partiality: pl.DataFrame = table(
-        "Largest partiality of each method. There is no row for verdicts, with fewer than five systems, or with "
-        "`folds='system'`.",
-        label("method", "as above", "Way of combining"),
+        "Largest partiality of each method. There is no row if the human ratings are verdicts, if there are fewer "
+        "than five systems, or if `folds='system'`.",
+        label("method", "method, a row of `comparison`", "Way of combining"),
         *PARTIALITY,
     )
     trade_off: pl.DataFrame = table(
@@ -178,41 +187,42 @@ class Combine(Result):
     )
     weights: pl.DataFrame = table(
         "Weights and importance of the metrics in the saved model, the largest first.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; for trees the "
-            "importance, without an interval",
+            "change of the prediction from the lowest to the highest score of the metric; for a model of only "
+            "trees, the importance without an interval",
             interval=True,
         ),
         share(
-            "importance", "proportion of the trees' error reduction that splits on this metric give; null without trees"
+            "importance",
+            "proportion of the trees' error reduction that comes from splits on this metric; null without trees",
         ),
     )
     groups: pl.DataFrame = table(
-        "Agreement by group of items. There are no rows unless items have two or more groups.",
-        label("method", "as above", "Way of combining"),
-        label("group", "of items"),
+        "Agreement within each group of items. There is no row if items have fewer than two groups.",
+        label("method", "method, a row of `comparison`", "Way of combining"),
+        label("group", "group of items"),
         count("items", "number of rated outputs of the group"),
         score("score", "objective within the group", interval=True, best="high"),
         essential=False,
     )
     path: pl.DataFrame = table(
         "Metrics ordered by gain per cost, with the cumulative cost.",
-        count("step", "from 1"),
-        label("metric", "metric added at this step"),
-        score("cost", "cost of the metric; 1 where no costs are given"),
+        count("step", "number of the step, from 1"),
+        label("metric", "metric that is added at this step"),
+        score("cost", "cost of the metric; 1 if no costs are given"),
         score("total_cost", "cumulative cost"),
         score(
             "score",
-            "held-out objective within `total_cost`; each path is selected without the held-out fold",
+            "held-out objective of metrics that are selected within `total_cost` and without the held-out fold",
             interval=True,
         ),
         share("chosen", "proportion of folds whose path contains this metric within the same cost"),
         essential=False,
     )
     pruning: pl.DataFrame = table(
-        "Metrics removed by pruning. There are no rows unless the saved model is pruned (`xgboost-pruned`).",
+        "Metrics removed by pruning. There is no row if the saved model is not pruned (by `xgboost-pruned`).",
         count("step", "number of the step; step 1 has all metrics"),
         count("metrics", "number of metrics in the model"),
         label("removed", "metric removed after this step"),
@@ -223,7 +233,7 @@ class Combine(Result):
     held_out: Ratings
 
     def signed(self, provenance: Provenance) -> Self:
-        """A copy with this provenance, which is also stored in the model."""
+        """Return a copy with this provenance, which is also stored in the model."""
         model = self.model.signed(provenance.digest, str(provenance), provenance.options.get("group"))
         return replace(super().signed(provenance), model=model)
 
@@ -233,13 +243,13 @@ class Combine(Result):
     target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
     method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
-    folds="Held-out units: item; leave-one-out of system, dataset or group; or a table item, fold.",
+    folds="Held-out units: item (whole items); system, dataset or group (one at a time); or a table item, fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Number of metrics to combine, by highest objective in training (default: all metrics).",
-    max_partiality="Largest partiality in points allowed for even-handed (default: least partiality that lowers "
-    "the objective by at most .01).",
-    calibrate_by="Column of items whose values are calibrated separately, or metric whose quartiles are.",
+    max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality that "
+    "lowers the objective by at most .01).",
+    calibrate_by="Column of items whose values, or metric whose quartiles, are calibrated separately.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
@@ -267,18 +277,21 @@ def combine(
     -----
     `target` is an aspect, 'mean:A,B', or several of these. Targets from which no method can learn are excluded with a
     note. For verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first
-    `method` is fitted on all data and saved in `model`. `objective` is maximised by 'best', 'gp', 'auto' and pruning:
-    'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. `folds` are five
-    folds of whole items or clusters ('item', `repeats` times), or leave one 'system', 'dataset' or 'group' out, or come
-    from a file `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast'
-    ('best', 'equal', 'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the
-    raters file.
+    `method` is fitted to all data and saved in `model`.
 
-    'even-handed' penalises partiality. The penalty is the smallest that reaches `max_partiality` points of win rate. By
-    default it is the penalty of least partiality that lowers the objective by at most .01. `trade_off` has the
-    objective and the partiality of each penalty.
+    `objective` is 'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. The
+    methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of
+    whole items or clusters, drawn `repeats` times. With 'system', 'dataset' or 'group', one system, data set or group
+    is held out at a time. Folds can also come from a file `item, fold`. `unseen` selects the methods that are tested on
+    unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs` are a mapping from
+    metric to cost, a table `metric, cost`, or the costs in the raters file.
+
+    'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
+    `max_partiality` points of win rate. By default, it chooses the penalty with the least partiality among penalties
+    that lower the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
+
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
-    The kinds are values of a column of items, or quartiles of a metric such as a length.
+    The kinds are values of a column of items, or quartiles of a metric such as length.
 
     With more than 20,000 rated outputs, random clusters with about 20,000 rated outputs are used, and a note says so.
 
@@ -341,7 +354,7 @@ def combine(
         except CustodesError as error:
             return error
 
-    # threadpoolctl lets one thread set the limit at a time: set it here, before the threads of the pool.
+    # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         if several:
@@ -372,7 +385,7 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
 
 
 def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
-    """Result for one target: evaluation of all methods, and the model of the first one."""
+    """Return the result for one target: the evaluation of all methods, and the model of the first method."""
     terms.check(of)
     price, notes = costs_of(of, terms.costs)
     fresh = deepcopy(rng)
@@ -422,7 +435,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
 def _notes(
     trial: Trial, formula: Formula, base: Method, scales: Normalisation, repeats: Sequence[Floats]
 ) -> list[Note]:
-    """Notes on a fit; `repeats`: scores of each repeat (folds, methods)."""
+    """Return notes on a fit; `repeats` are the scores (folds, methods) of each repeat."""
     of, terms = trial.of, trial.terms
     first = terms.methods[0].name
     turned = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
@@ -443,8 +456,8 @@ def _notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the saved model is that of the first method, {first}; the score of a method that is selected for "
-            f"its score is optimistic",
+            f"the saved model is that of the first method, {first}; if you select a method by its score, this score is "
+            f"optimistic",
         ),
         (
             "no-weight-intervals",
@@ -456,12 +469,11 @@ def _notes(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
         ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds} and are not used"),
         (
-            # Methods without predictions on some folds are scored on the others, so their folds differ from those of
-            # other methods.
+            # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(lost.values()),
-            f"{terms.objective} is undefined in folds where predictions are constant, so these methods are "
-            f"scored on fewer folds (number of folds left out):"
+            f"{terms.objective} is undefined in folds where predictions are constant, so some methods are "
+            f"scored on fewer folds; number of folds left out:"
             f" {', '.join(f'{name} ({n})' for name, n in lost.items() if n)}",
         ),
         (
@@ -476,7 +488,7 @@ def _notes(
 
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
-    """Metrics that have scores outside the declared scale, and the proportion of such scores."""
+    """Return the metrics that have scores outside the declared scale, with the proportion of these scores."""
     rated = of.rows(np.flatnonzero(of.rated))
     with np.errstate(invalid="ignore"):
         beyond = ((rated < scales.low) | (rated > scales.high)).sum(axis=0)

@@ -1,4 +1,4 @@
-"""A combined metric as a readable file, and the application of a combined metric to new scores."""
+"""Combined metrics: the model file, which is readable text, and predictions for new scores."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ NAME = "combined"
 
 
 class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A metric of the combination: its raw scores are oriented so that higher is better, clipped to `low` to `high`
-    (after orientation), scaled to [0, 1], and weighted; `fill` replaces a missing value. `scale`: source of the bounds;
-    `importance`: proportion of the trees' gain.
+    """A metric of the combination.
+
+    Raw scores are oriented so that higher is better, then clipped to `low` and `high`, scaled to [0, 1], and weighted.
+    `fill` replaces a missing value. `scale` is the source of the bounds, and `importance` the metric's proportion of
+    the trees' gain.
     """
 
     metric: str
@@ -51,12 +53,12 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def label(self) -> str:
-        """The metric by name and aspect."""
+        """Name of the metric, with the aspect if there is one."""
         return name_of(self.metric, self.aspect)
 
 
 def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
-    """The metric that was best on the training data, as stored in the model file."""
+    """Return the metric that was best on the training data, in the form of the model file."""
     (best,) = BEST.fit(training).used
     return {
         "metric": of.metrics.raters[best],
@@ -66,17 +68,16 @@ def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
 
 
 class _Head(msgspec.Struct):
-    """Fields of every version of the file."""
+    """Fields that every version of the file has."""
 
     format: str = ""
     version: int = 0
 
 
 class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A combined metric, which can be saved, loaded elsewhere, and applied to outputs that have scores of the combined
-    metrics.
+    """A combined metric, which can be saved, loaded elsewhere, and applied to outputs with scores of its metrics.
 
-    `digest` is a hash of all fields except `name`, the name of the metric in ratings.
+    `name` is the name of the combined metric as a rater. `digest` is a hash of all fields except `name`.
     """
 
     format: str
@@ -105,7 +106,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         objective: str,
         validation: Mapping[str, Any],
     ) -> CombinedMetric:
-        """The combination of a fitted formula, without a digest, and with only the metrics that affect the formula."""
+        """Return the combined metric of a fitted formula, still without a digest.
+
+        It contains only the metrics that affect the formula.
+        """
         n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
         importance = np.broadcast_to(formula.importance, n)
@@ -142,7 +146,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
-        """A copy with the digest of the study, the groups of items used in the fit, and the date."""
+        """Return a copy with the digest of the study, the date, and the groups of items that were used in the fit."""
         of = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
         model = msgspec.structs.replace(self, provenance={**of, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
@@ -152,15 +156,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return digest(content)
 
     def save(self, path: str | Path) -> Path:
-        """Write the file atomically; raises `OptionError` if it cannot be written."""
+        """Write the model file atomically and return its path; raises `OptionError` if the file cannot be written."""
         return write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
     @classmethod
     def load(cls, path: str | Path) -> CombinedMetric:
-        """Read a file written by `save`. No content of the file is executed.
+        """Read a file that `save` has written. No content of the file is executed.
 
-        Raises `InputError` with the reason: no such file, another format or a newer version, a missing, invalid or
-        infinite value, invalid trees, a repeated metric, or a manual change of anything but the name.
+        Raises `InputError` if the file does not exist, has another format or version, or has a missing, invalid or
+        infinite value, invalid trees or a repeated metric. The same error is raised if anything except the name was
+        changed by hand. The message gives the reason.
 
         """
         where = Path(argument("path", path, str | Path))
@@ -185,12 +190,17 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return model
 
     def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
-        """The kind of each output (items * systems,), or -1 for an unknown kind; None without a calibration."""
+        """Return the kind (items * systems,) of each output, -1 if the kind is unknown.
+
+        The result is None if the model has no calibration.
+        """
         return None if self.calibration is None else self.calibration.positions(study, items, systems)
 
     def predict(self, scores: Floats, kinds: Ints | None = None) -> Floats:
-        """Ratings from scores (rows, columns) oriented so that higher is better, NaN = missing, and from the kind of
-        each output (rows,)."""
+        """Return ratings (rows,), given scores (rows, columns) and the kind (rows,) of each output.
+
+        Scores are oriented so that higher is better; missing scores are NaN.
+        """
         scales = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
@@ -200,7 +210,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return shifted(self._formula().predict(scales.apply(scores)), shifts, kinds)
 
     def _numbers(self, name: str) -> Floats:
-        """Values of a field for all columns."""
+        """Return the values of a field for all columns."""
         return np.array([getattr(column, name) for column in self.columns])
 
     def _formula(self) -> Formula:
@@ -215,11 +225,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @checked
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
-        """Ratings of all outputs by the combined metric: a long table accepted by every reader, and notes.
+        """Return ratings of all outputs by the combined metric, as a long table that every reader accepts, and notes.
 
-        `name` is the name of the metric in the table (default: that of the file). Outputs without any metric score get
-        no rating and are counted; other missing scores are filled as in training and counted, as are scores outside the
-        bounds. Raises `InputError` if a metric of the combination is not in the study.
+        `name` is the name of the metric in the table (default: the name in the file). Outputs without any metric score
+        get no rating. All remaining missing scores are filled as in training, and scores outside the bounds are
+        clipped. Notes count these cases. Raises `InputError` if a metric of the combination is not in the study.
 
 
         >>> import custodes as cu
@@ -251,7 +261,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", unknown, message)))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
-        """Scores (items * systems, columns) of a study, oriented by the directions in the model file.
+        """Return the scores (items * systems, columns) in a study, oriented by the directions in the model file.
 
         Raises `InputError` if a metric of the combination is not in the study.
         """
@@ -273,8 +283,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def notes_on(self, study: Study, rows: Floats, items: Sequence[str]) -> list[Note]:
-        """Notes on outputs of these scores (outputs, columns) that are excluded, filled or clipped, and on ratings of
-        items to which the combination was fitted.
+        """Return notes on excluded outputs, filled or clipped scores, and ratings to which the model was fitted.
+
+        `rows` (outputs, columns) are the scores.
         """
         scored = np.isfinite(rows).any(axis=1)
         without, rows = int((~scored).sum()), rows[scored]
@@ -314,13 +325,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def _learnt_from(self, study: Study, items: Sequence[str]) -> bool:
-        """Whether any of these items was used in the fit: same study and same groups."""
+        """Return whether any of these items was used in the fit, given that the study is that of the fit."""
         group = self.provenance.get("group")
         return group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)
 
 
 def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:
-    """Scores (items, systems) of a metric in the units of the metric; None if the metric has no scores here."""
+    """Return the scores (items, systems) of a metric in the units of the metric; None if there are no scores."""
     direction = study.raters.direction
     if metric not in direction:
         return None

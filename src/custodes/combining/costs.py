@@ -1,4 +1,4 @@
-"""Costs of metrics, and the objective by cost of a growing set of metrics."""
+"""Costs of metrics, and the objective of a growing set of metrics as a function of the set's cost."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from custodes.stats.learning import selection
 STEPS = 15
 
 Costs = Mapping[str, float] | str
-"""Costs by metric, or a table `metric, cost` (or `rater, cost`, as written by `score`)."""
+"""Cost of each metric, or the path of a table `metric, cost` (or `rater, cost`, as written by `score`)."""
 
 
 def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
-    """Costs (metrics,): as given, from a table `metric, cost`, or from the raters files if these have a positive cost
-    for each metric, in one unit; else 1 each. Notes explain why costs of raters files were not used.
+    """Return the costs (metrics,), and notes that explain why costs of raters files were not used.
+
+    Costs come from `costs`, a mapping or the path of a table. If `costs` is None, they come from the raters files if
+    these have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
 
     Raises `InputError` or `OptionError` for a metric without a cost, an unknown metric, a cost that is not positive, or
     a table with different units.
@@ -82,16 +84,16 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
 
 def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
-    """Metrics by the unit of their cost, for a message; empty if all units are equal."""
+    """Return the metrics grouped by the unit of their cost, as text for a message; empty if all units are equal."""
     rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
     return "; ".join(f"{unit or 'no unit'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
 def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
-    """Metrics in the order of held-out gain per cost (ridge regression), with the score after each added metric.
+    """Return columns with the metrics in the order of held-out gain per cost, and the score after each added metric.
 
-    The order is determined on all data; the score of each step is that of paths selected without the held-out fold,
-    within the same cost.
+    The gain is that of ridge regression. The order is determined on all data. The score of a step belongs to paths that
+    are selected without the held-out fold and cost at most as much as the step.
     """
     of, fold = trial.of, trial.folds[0]
     rows = np.flatnonzero((fold >= 0).ravel())

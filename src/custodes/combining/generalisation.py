@@ -1,4 +1,4 @@
-"""Generalisation: gain over the best single metric on items, systems and data sets that were not used in training."""
+"""Generalisation: gain over the best single metric on items, systems and data sets that the training did not use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.stats.learning.unseen import Moves, Over
 
 ITEMS, SYSTEMS = "items", "systems"
 GROUPS = {"dataset": "data sets", "group": "groups"}
-"""Columns of the items file whose values are held out, and the names of these columns in messages."""
+"""Columns of the items file whose values are held out, and what messages call these values."""
 
 GAIN, NO_GAIN = "gain", "no gain"
 
@@ -32,13 +32,15 @@ MOST_FOLDS = 20
 
 
 def conclusion(low: float) -> str | None:
-    """Conclusion from the lower bound of the interval of a gain; None without an interval."""
+    """Return the conclusion from the lower bound of a gain's interval; None if there is no interval."""
     return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
 
 
 class WithoutSystems(NamedTuple):
-    """Predictions `predicted` (repeats, methods, folds, items, systems) of all systems on held-out items, by models
-    fitted without the systems of a fold; `fold` (systems,): the fold of each system, -1 if it is not rated.
+    """Predictions by models that are fitted without the systems of a fold.
+
+    `predicted` (repeats, methods, folds, items, systems) are predictions of all systems on held-out items. `fold`
+    (systems,) is the fold of each system, -1 if the system is not rated.
     """
 
     methods: tuple[str, ...]
@@ -47,7 +49,7 @@ class WithoutSystems(NamedTuple):
 
 
 class Generalisation(NamedTuple):
-    """Columns of the table and notes; `systems`: predictions by models that had not seen a system, if any."""
+    """Columns of the table, and notes; `systems` has the predictions by models fitted without some systems, if any."""
 
     columns: dict[str, Any]
     notes: list[Note]
@@ -55,7 +57,10 @@ class Generalisation(NamedTuple):
 
 
 def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
-    """Gain of all methods on unseen items, and of the methods selected by `unseen` on unseen systems and data sets."""
+    """Return the gain of all methods on unseen items, and of some methods on unseen systems and data sets.
+
+    The setting `unseen` selects these methods.
+    """
     terms, others = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not others:
         return Generalisation({}, [])
@@ -104,11 +109,12 @@ def _rows(
     folds: tuple[int, int],
     confidence: float,
 ) -> dict[str, Any]:
-    """Table rows of the methods for one type of held-out unit.
+    """Return table rows of the methods for one type of held-out unit.
 
-    `moves`: statistics of each method and, last, of the best single metric; `seen` (methods,): the same comparisons by
-    models fitted to other items of the unit; `over`: resampled units of the interval, and `n` their number; `folds`:
-    numbers of folds over items, and over systems or data sets.
+    - `moves`: objective of each method and, last, of the best single metric.
+    - `seen` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
+    - `over`: what is resampled for the interval; `n` is the number of resampled units.
+    - `folds`: number of folds over items, and number of folds over systems or data sets.
 
     """
     m = len(methods)
@@ -131,8 +137,10 @@ def _rows(
 def without_systems(
     trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> WithoutSystems | str:
-    """Predictions of held-out items by models that are fitted without each system too, or the reason why there are
-    none."""
+    """Return predictions of held-out items by models that are also fitted without some systems.
+
+    If this is not possible, return the reason.
+    """
     of = trial.of
     rated = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
@@ -159,7 +167,7 @@ def without_systems(
 
 
 def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) -> dict[str, Any]:
-    """Comparisons of outputs by models fitted without their item and their system."""
+    """Return table rows for unseen systems: each output is predicted by a model without its item and its system."""
     model = np.where(trial.of.rated, held_out.fold, -1)
     return _rows(
         SYSTEMS,
@@ -176,8 +184,10 @@ def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) 
 def _groups(
     column: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
-    """Comparisons within data sets (or groups) by models fitted without the items of each, or the reason why there are
-    none."""
+    """Return table rows for unseen data sets (or groups): each is predicted by models fitted without it.
+
+    If this is not possible, return the reason; the reason is empty if there are no data sets (or groups).
+    """
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
     present = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
@@ -186,14 +196,14 @@ def _groups(
     try:
         group = labelled_folds(of, labels, f"unseen {name}")
     except OptionError as reason:
-        return f"not tested: {reason}"
+        return f"the gain is not tested on {reason}"
     every = (*methods, BEST)
     predicted = np.full((len(every), 1, *of.human.shape), np.nan)
     parts = [without(group, k, str(k)) for k in range(int(group.max()) + 1)]
     fits = fitted(of, trial.terms, every, parts, rng=rng, progress=progress, desc=f"unseen {name}")
     for part, fit in zip(parts, fits, strict=True):
         predicted.reshape(len(every), -1)[:, part.held] = fit.predicted
-    # Comparisons are restricted to folds of items here too, so that they are the same.
+    # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     used = [(group >= 0) & (fold >= 0) for fold in trial.folds]
     design: dict[str, Any] = {
         "within": [
@@ -216,5 +226,5 @@ def _groups(
 
 
 def _alike(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether two labellings define the same partition of the items."""
+    """Return whether two labellings define the same partition of the items."""
     return len(set(zip(a, b, strict=True))) == len(set(a)) == len(set(b))

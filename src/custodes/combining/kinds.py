@@ -20,7 +20,7 @@ OPTION = "calibrate_by"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shift of the predictions of each kind of output: `names` are values of a `column`, or ranges between `edges`."""
+    """Shifts of predictions by kind of output; `names` are the values of `column`, or its ranges between `edges`."""
 
     column: str
     edges: tuple[float, ...]
@@ -28,12 +28,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     shifts: tuple[float, ...]
 
     def positions(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints:
-        """The kind of each output of a study (items * systems,), -1 if it is unknown."""
+        """Return the kind (items * systems,) of each output of a study; -1 if the kind is unknown."""
         return slice_positions(_values(study, items, systems, self.column), self.edges, self.names)
 
 
 class Kinds(NamedTuple):
-    """Kinds of output by a `column`; `position` (items, systems) of the kind of each output, -1 if it is unknown."""
+    """Kinds of output by a `column`; `position` (items, systems) is the kind of each output, -1 if it is unknown."""
 
     column: str
     edges: tuple[float, ...]
@@ -41,14 +41,15 @@ class Kinds(NamedTuple):
     position: Ints
 
     def calibration(self, shifts: Floats) -> Calibration:
-        """The kinds with their shifts, for the model file."""
+        """Return the kinds with their shifts, in the form of the model file."""
         return Calibration(column=self.column, edges=self.edges, names=self.names, shifts=tuple(shifts.tolist()))
 
 
 def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
-    """Kinds of the outputs of a design; quartiles are those of the `rated` ones (items, systems).
+    """Return the kinds of the outputs of a design; quartiles are computed from the `rated` (items, systems) outputs.
 
-    Raises `OptionError` for an unknown column, too many kinds, and kinds that determine the system of an output.
+    Raises `OptionError` if the column is unknown, if there is one kind or too many kinds, or if all outputs of each
+    system are of one kind.
     """
     values = _values(study, design.items, design.systems, column)
     of_rated = values.filter(pl.Series(rated.ravel()))
@@ -62,14 +63,14 @@ def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
     present = [np.unique(kinds[used]) for kinds, used in zip(position.T, rated.T, strict=True)]
     if all(len(kinds) <= 1 for kinds in present):
         raise OptionError(
-            f"{OPTION}={column!r}: all outputs of a system are of one kind, so a calibration would favour "
+            f"{OPTION}={column!r}: all outputs of each system are of one kind, so a calibration would favour "
             f"systems; choose a column that varies within systems"
         )
     return Kinds(column, edges, names, position)
 
 
 def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: str) -> pl.Series:
-    """Values of a column of items, an attribute of outputs or a metric, for all outputs (items * systems,)."""
+    """Return the values (items * systems,) of a column of items, an attribute of outputs or a metric."""
     if column == "system":
         raise OptionError(
             f"{OPTION}='system': a calibration by system would favour systems; give a column of items, or a metric"
@@ -80,8 +81,8 @@ def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: 
             panel = Panel.from_study(study, raters=[column], aspect=aspects[0], items=items, systems=systems)
             return pl.Series(study.raters.direction[column] * panel.values.ravel()).fill_nan(None)
         raise OptionError(
-            f"{OPTION}={column!r}: the metric has ratings of {len(aspects)} aspects, so it is "
-            f"ambiguous which ones are meant; give a column of the items instead"
+            f"{OPTION}={column!r}: the metric rates {len(aspects)} aspects, and only a metric with one aspect is "
+            f"allowed; give another metric or a column of items"
         )
     outputs = pl.DataFrame(
         {"item": [item for item in items for _ in systems], "system": list(systems) * len(items)},

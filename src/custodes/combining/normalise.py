@@ -18,16 +18,16 @@ Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 
 LEAST_USED = 0.05
-"""Minimum proportion of a known scale that scores must cover. Otherwise the scores are on another scale (BLEU .31
-instead of 31)."""
+"""Minimum proportion of a known scale that scores must cover. If they cover less, the scores are on another scale (for
+example, a BLEU of .31 instead of 31)."""
 
-_ROUNDING = 1e-6  # tolerance relative to the scale's width: single precision can give a BERTScore of 1.0000001
+_ROUNDING = 1e-6  # tolerance as a proportion of the scale: in single precision, a BERTScore can be 1.0000001
 
 
 class KnownScale(NamedTuple):
     """Usual scale of a metric; an infinite bound means no bound.
 
-    `pattern` is a glob for the first words of the metric's name in lower case, words separated by one space.
+    `pattern` is a glob for the first words of the metric's name, in lower case and with one space between words.
     """
 
     pattern: str
@@ -37,8 +37,8 @@ class KnownScale(NamedTuple):
 
 
 KNOWN = (
-    # A metric with several scales has a row for each, all in one direction; the first that contains the scores is used.
-    # A row without a finite scale still gives the direction.
+    # A metric with several scales has a row for each scale; all rows have the same direction, and the first scale that
+    # contains the scores is used. A row without a finite bound only gives the direction.
     #
     # Overlap of words and characters
     KnownScale("bleu", 0, 100, True),  # sacrebleu
@@ -60,7 +60,7 @@ KNOWN = (
     KnownScale("sari", 0, 100, True),  # Xu et al. 2016; EASSE, Hugging Face evaluate
     KnownScale("cider*", 0, 10, True),  # Vedantam et al. 2015, CIDEr-D times 10; pycocoevalcap
     KnownScale("spice", 0, 1, True),  # Anderson et al. 2016: an F-score
-    # Edits: a rate exceeds 1 where the output is longer than the reference
+    # Edits: an error rate can exceed 1 if the output is longer than the reference
     KnownScale("ter", 0, inf, False),  # Snover et al. 2006
     KnownScale("hter", 0, inf, False),
     KnownScale("wer", 0, inf, False),
@@ -116,9 +116,10 @@ KNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """Limits of p metrics, oriented so that higher is better: `low` and `high` (p,), NaN for a metric without scores.
+    """Limits of p metrics, oriented so that higher is better.
 
-    `source`: origin of each metric's limits.
+    `low` and `high` (p,) are the limits, NaN for a metric without scores. `source` is the origin of each metric's
+    limits.
     """
 
     low: Floats
@@ -129,9 +130,10 @@ class Normalisation:
         read_only(self)
 
     def apply(self, x: Floats) -> Floats:
-        """Clip and scale x (rows, p) -> (rows, p) in [0, 1].
+        """Return x (rows, p) clipped to the limits and scaled to [0, 1].
 
-        NaN if x is NaN or the metric has no limits; 0.5, an uninformative value, if low and high are equal.
+        The result is NaN if x is NaN or if the metric has no limits. If the two limits are equal, the result is 0.5, an
+        uninformative value.
 
         >>> by = Normalisation(low=np.array([0.0, 3.0]), high=np.array([100.0, 3.0]), source=("known", "fitted"))
         >>> by.apply(np.array([[25.0, 3.0], [120.0, 4.0], [np.nan, np.nan]])).tolist()
@@ -149,11 +151,13 @@ def normalisation(
     directions: Sequence[float] | Floats,
     declared: Mapping[str, tuple[float, float]],
 ) -> Normalisation:
-    """Limits of each metric from the training part alone: x (rows, p), already multiplied by the direction.
+    """Return the limits of each metric, given only the scores x (rows, p) of the training part.
 
-    `directions` (p,) are 1 (higher is better) or -1; `declared` gives (low, high) in the metric's own units. A declared
-    scale has priority; else the first known scale that contains all scores, if they cover a twentieth of it; else the
-    minimum and maximum. NaN limits for a metric without scores. OptionError for an invalid declared scale.
+    The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared` gives the
+    declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has none, its
+    limits are those of the first known scale that contains all scores, provided that the scores cover a twentieth of
+    this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has the limits
+    NaN.
 
     >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
     >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]
@@ -177,11 +181,11 @@ def normalisation(
 
 
 def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats | None = None) -> list[str]:
-    """Metrics whose direction (1 or -1) contradicts the known one.
+    """Return the metrics whose direction (1 or -1) contradicts the known direction.
 
-    With their scores x (rows, p), already multiplied by the direction, a metric that the file itself has negated is
-    recognised: its scores lie on average outside the known scale and inside its mirror image (MetricX from -25 to 0, as
-    published by WMT, where higher is better).
+    Some files contain negated scores of a metric. Such a metric is recognised if there are scores x (rows, p), which
+    are already multiplied by the direction: their mean lies outside the known scale but inside its mirror image. For
+    example, WMT published MetricX from -25 to 0, where higher is better.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
@@ -197,7 +201,7 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
 
 @lru_cache(maxsize=4096)  # each fold calls it again
 def known_scales(name: str) -> tuple[KnownScale, ...]:
-    """Rows of `KNOWN` for a metric, by the first words of its name; text before a slash is ignored.
+    """Return the rows of `KNOWN` that match the first words of a metric's name; text before a slash is ignored.
 
     >>> known_scales("Unbabel/XCOMET-XL")
     (KnownScale(pattern='xcomet', low=0, high=1, higher_is_better=True),)
@@ -208,7 +212,7 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
 
 
 def _mirrored(scales: Sequence[KnownScale], raw: Floats) -> bool:
-    """Whether the raw scores (no NaN) are on a known scale times -1."""
+    """Return whether raw scores (without NaN) are on a known scale that was multiplied by -1."""
     if not len(raw):
         return False
     low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw.mean())
@@ -216,7 +220,7 @@ def _mirrored(scales: Sequence[KnownScale], raw: Floats) -> bool:
 
 
 def _found(name: str, scores: Floats) -> _Limits:
-    """The known scale that fits the scores (no NaN), else their range."""
+    """Return the known scale that fits the scores (without NaN); if none fits, return the range of the scores."""
     if not len(scores):
         return np.nan, np.nan, "fitted"
     least, largest = float(scores.min()), float(scores.max())
@@ -229,5 +233,5 @@ def _found(name: str, scores: Floats) -> _Limits:
 
 
 def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:
-    """The scale, oriented so that higher is better."""
+    """Return the bounds of a scale, oriented so that higher is better."""
     return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0

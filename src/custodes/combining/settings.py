@@ -1,4 +1,4 @@
-"""Settings of fitting and evaluating methods, independent of the target."""
+"""Settings of fitting and evaluating methods that do not depend on the target."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from custodes.errors import OptionError
 from custodes.stats.learning.objective import Objective
 
 Unseen = Literal["fast", "all", "none"]
-"""Methods tested on unseen systems and data sets."""
+"""Which methods are tested on unseen systems and data sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Settings of fitting and evaluating methods, independent of the target; see `combine`."""
+    """Settings of fitting and evaluating methods that do not depend on the target; see `combine`."""
 
     methods: tuple[Method, ...]
     objective: Objective
@@ -42,7 +42,7 @@ class Terms:
         if self.max_partiality is not None:
             between("max_partiality", self.max_partiality, 0, 100)
             if not even_handed:
-                raise OptionError("max_partiality applies to the method even-handed; add it to method")
+                raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
         for name, least in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least)
@@ -56,8 +56,8 @@ class Terms:
             )
         if of.verdicts and EVEN_HANDED in self.methods:
             raise OptionError(
-                "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems it was "
-                "compared with; choose another method"
+                "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems with "
+                "which it was compared; choose another method"
             )
         if of.verdicts and self.folds == "system":
             raise OptionError(

@@ -1,4 +1,4 @@
-"""Tables of a fit: comparison of methods, favoritism, weights, and agreement by group."""
+"""Tables of a fit: comparison of methods, favoritism, weights, and agreement within groups of items."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
 
 REFITS = 100
-"""Bootstrap refits for the intervals of weights."""
+"""Number of bootstrap refits for the intervals of weights."""
 
 
 def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any]:
-    """Comparison of the methods; `repeats`: scores of each repeat (folds, methods)."""
+    """Return the columns of the comparison of methods; `repeats` has the scores (folds, methods) of each repeat."""
     data: dict[str, Any] = {"method": trial.methods}
     for name in STATISTICS:
         data |= with_interval(
@@ -41,7 +41,7 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
-    """Differences in the objective between methods, on the same folds."""
+    """Return columns with the differences in the objective between methods on the same folds."""
     first, second = np.triu_indices(len(trial.methods), 1)
     gap = trial.moves.minus(first, second)
     low, high = gap.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
@@ -55,7 +55,7 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
 
 
 def group_columns(trial: Trial) -> dict[str, Any]:
-    """Objective within each group of items, if there are groups."""
+    """Return columns with the objective within each group of items; no rows if there are fewer than two groups."""
     rated, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
     inside = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
     parts = {
@@ -80,21 +80,22 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 
 
 def held_out_ratings(trial: Trial) -> Ratings:
-    """Predictions of the first repeat as ratings, with one rater per method."""
+    """Return the predictions of the first repeat as ratings, with one rater for each method."""
     named_scores = zip(trial.methods, trial.predicted[0], strict=True)
     frame = pl.concat([_long(trial.of, name, scores) for name, scores in named_scores])
     return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
 def _long(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
-    """Scores (items, systems) as table rows."""
+    """Return scores (items, systems) as table rows."""
     items, systems = np.nonzero(np.isfinite(scores))
     labels = {"item": [of.design.items[i] for i in items], "system": [of.design.systems[k] for k in systems]}
     return pl.DataFrame({**labels, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
-    """Favoritism and pairwise accuracy of the held-out ratings."""
+    """Return columns with favoritism and pairwise accuracy of the held-out ratings; no columns, but a note, if these
+    cannot be computed."""
     of, terms = trial.of, trial.terms
     reason = (
         "folds='system': different models predict the systems of an item, so favoritism is not computed"
@@ -123,10 +124,10 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
 def weight_columns(
     trial: Trial, formula: Formula, base: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Weights of normalised metrics (importances for a model of trees alone), with intervals from refits on resampled
-    clusters.
+    """Return columns with the weights of normalised metrics, with intervals from refits on resampled clusters.
 
-    Importances are never negative and increase with repeated rows, so a bootstrap gives them no valid interval.
+    If the model consists only of trees, the weights are importances. Importances are never negative and increase with
+    repeated rows, so that a bootstrap gives no valid interval for importances.
     """
     weights = formula.importance if base.family == "importances" else formula.weights
     refits = min(trial.terms.resamples, REFITS) if base.refits else 0
@@ -146,7 +147,7 @@ def weight_columns(
 
 
 def calibration_columns(of: Task, formula: Formula) -> dict[str, Any]:
-    """Shifts of the kinds of output, if they are calibrated."""
+    """Return columns with the shift of each kind of output; no columns if kinds are not calibrated."""
     if of.kinds is None:
         return {}
     position = of.kinds.position[of.rated]
@@ -155,7 +156,7 @@ def calibration_columns(of: Task, formula: Formula) -> dict[str, Any]:
 
 
 def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
-    """Steps of pruning of the saved model, if it was pruned."""
+    """Return columns with the pruning steps of the saved model; no rows if the model was not pruned."""
     return {
         "step": np.arange(1, len(formula.pruned) + 1),
         "metrics": [len(step.columns) for step in formula.pruned],

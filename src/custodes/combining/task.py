@@ -1,4 +1,4 @@
-"""Task of combining: human ratings of one target, the metrics that predict them, and held-out folds."""
+"""Task of combining: human ratings of one target, metrics that predict these ratings, and held-out folds."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from custodes.stats.ratios import mean_of_defined
 FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
 MOST_OUTPUTS, LEAST_CLUSTERS = 20_000, 100
-"""Number of rated outputs for fits and tests. If there are more, clusters are drawn until this number is reached. The
-time of resampled correlations and of refits grows with the number of outputs."""
+"""Maximum number of rated outputs for fits and tests. If there are more, clusters are drawn until this number is
+reached, but at least `LEAST_CLUSTERS` clusters. The reason is time: resampled correlations and refits take longer with
+more outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
 """Code of the note that not all rated outputs were used."""
@@ -42,10 +43,15 @@ SAMPLED = "outputs-sampled"
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Target and predictors: `human` (items, systems) ratings of the target, NaN unless `rated`; the `metrics` that
-    predict them, with the `directions` (metrics,) of their raw scores and their `declared` bounds by name. `verdicts`:
-    the human judgments are preferences, and the rating is the proportion of wins minus losses within the item. `kinds`
-    of output are calibrated apart. Rows of the study are already selected.
+    """Target and predictors. The rows of the study are already selected.
+
+    - `human` (items, systems): human ratings of the target; NaN if `rated` (items, systems) is false.
+    - `verdicts`: whether the human judgments are preferences. The rating is then the proportion of wins minus the
+      proportion of losses within the item.
+    - `metrics`: the metrics that predict the ratings.
+    - `directions` (metrics,): directions of the raw scores of the metrics.
+    - `declared`: declared bounds of metrics, by name.
+    - `kinds`: kinds of output that are calibrated separately, if any.
     """
 
     study: Study
@@ -69,8 +75,10 @@ class Task:
 
     @property
     def persons(self) -> Floats:
-        """Ratings of the target by each annotator (annotators, items, systems), NaN unless all its aspects are rated;
-        the mean ratings if no annotator rated all.
+        """Ratings of the target by each annotator, (annotators, items, systems).
+
+        A rating is NaN if the annotator did not rate all aspects of the target. If no annotator rated all aspects of
+        any output, the result is the mean ratings, as if there were one annotator.
         """
         names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
         aspects = [self.metrics.aspects.index(name) for name in names]
@@ -78,16 +86,16 @@ class Task:
         return persons if np.isfinite(persons).any() else self.human[np.newaxis]
 
     def rows(self, where: NDArray[np.intp]) -> Floats:
-        """Scores of some outputs, flat as in `human.ravel()` -> (outputs, metrics)."""
+        """Return the scores (outputs, metrics) of some outputs, given by positions in `human.ravel()`."""
         return self.metrics.scores.reshape(len(self.metrics.names), -1)[:, where].T
 
 
 def task(chosen: Study, target: str | None) -> Task:
-    """Target and predictors of a selected study.
+    """Return the target and the predictors of a selected study.
 
-    target: an aspect, or 'mean:A,B' for the mean of several (None: the only one). Metrics that rate another aspect are
-    not predictors. Raises `OptionError` for an unknown or missing target, `InputError` if nothing can be learned: no
-    varying metric, constant human ratings, too few items.
+    `target` is an aspect, or 'mean:A,B' for the mean of several aspects; None is the only aspect. Metrics that rate
+    another aspect are not predictors. Raises `OptionError` if the target is unknown or missing. Raises `InputError` if
+    nothing can be learned, because no metric varies, human ratings are constant, or there are too few items.
 
     """
     aspects = aspects_of(target, chosen.aspects)
@@ -149,7 +157,7 @@ def task(chosen: Study, target: str | None) -> Task:
         (
             "more-features-than-rows",
             n if n >= rated.sum() else 0,
-            f"{n} metrics and {rated.sum()} rated outputs, so there are more features than data",
+            f"there are {n} metrics and only {rated.sum()} rated outputs, so there is at most one output per metric",
         ),
         aspect=aspect_of(name),
     )
@@ -178,7 +186,7 @@ def task(chosen: Study, target: str | None) -> Task:
 
 
 def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
-    """A selection of the raters."""
+    """Return only the raters at some places."""
 
     def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(values[i] for i in places)
@@ -195,8 +203,10 @@ def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
 
 
 def sampled(of: Task, rng: np.random.Generator) -> Task:
-    """The task on clusters drawn at random, with about `MOST_OUTPUTS` rated outputs, and a note; the same task where it
-    has no more."""
+    """Return the task on random clusters with about `MOST_OUTPUTS` rated outputs, with a note.
+
+    If the task has at most `MOST_OUTPUTS` rated outputs, it is returned unchanged.
+    """
     design, total = of.design, int(of.rated.sum())
     if total <= MOST_OUTPUTS:
         return of
@@ -217,12 +227,12 @@ def sampled(of: Task, rng: np.random.Generator) -> Task:
 
 
 def aspect_of(target: str) -> str:
-    """Aspect rated by predictions of a target: none for a mean."""
+    """Return the aspect that predictions of a target rate; it is empty for a mean of aspects."""
     return "" if target.startswith(MEAN) else target
 
 
 def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
-    """Aspects of a target; raises `OptionError` for an unknown one."""
+    """Return the aspects of a target; raises `OptionError` if an aspect is unknown."""
     if target is None:
         if len(aspects) != 1:
             raise OptionError(
@@ -246,7 +256,7 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
-    """Human ratings (items, systems), and whether they come from verdicts."""
+    """Return the human ratings (items, systems), and whether these come from verdicts."""
     people = {who.rater_aspects[i]: who.scores[i] for i, kind in enumerate(who.kinds) if kind != METRIC}
     missing = [aspect for aspect in aspects if aspect not in people]
     if not missing:
@@ -262,7 +272,7 @@ def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple
         ), False
     if len(aspects) > 1:
         raise OptionError(
-            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged with others; choose one aspect"
+            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged over aspects; choose one aspect"
         )
     (comparison,) = compared(chosen, {})
     signs = comparison.human_signs
@@ -277,8 +287,10 @@ def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple
 
 
 def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Folds (items, systems) of every repeat, -1 where not used: random whole items ('item'), one system, data set or
-    group at a time, or the folds of a file `item, fold`.
+    """Return the folds (items, systems) of every repeat; outputs that are not used have fold -1.
+
+    With 'item', folds are random sets of whole items. With 'system', 'dataset' or 'group', each system, data set or
+    group is a fold. Otherwise `by` is the path of a file `item, fold`.
     """
     design = of.design
     if by == "item":
@@ -299,7 +311,7 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
 
 
 def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
-    """One fold for each label; items labelled '' are not used."""
+    """Return folds (items, systems) with one fold for each label; items with the label '' are not used."""
     any_rated = np.asarray(of.rated.any(axis=1))
     present = sorted({label for label, is_rated in zip(labels, any_rated, strict=True) if is_rated and label})
     if len(present) < 2:
@@ -337,8 +349,11 @@ def _from_file(design: Design, path: str) -> tuple[str, ...]:
 def keyed(
     path: str, key: str, column: str, read: Callable[..., pl.Series], *, other: str = "", beside: Sequence[str] = ()
 ) -> tuple[pl.DataFrame, str]:
-    """Values of a table column by key, and the name of the table in messages; `other`: alternative name of the key
-    column; `beside`: text columns that are also read, '' if missing."""
+    """Return the values of a table column by key, and the name of the table for messages.
+
+    `other` is an alternative name of the key column. `beside` are text columns that are also read; their missing values
+    are ''.
+    """
     table = load_table(Path(path))
     columns = table.frame.columns
     frame = table.frame.rename({other: key}) if other in columns and key not in columns else table.frame

@@ -23,11 +23,15 @@ from custodes.stats.partiality.largest import largest, rate_partiality
 from custodes.stats.partiality.scores import ScoredPeople
 
 SEEN, UNSEEN = "", "unseen_"
-"""Prefixes of columns: partiality to systems of the training part, and to systems left out of it."""
+"""Prefixes of columns: partiality to systems in the training part, and to systems that are left out of the training
+part."""
 
 
 def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str, Any]:
-    """The largest partiality of each method on held-out items of the first repeat. Undefined values have no row."""
+    """Return columns with the largest partiality of each method on held-out items of the first repeat.
+
+    There are no columns if partiality is undefined for all methods.
+    """
     of = trial.of
     if of.verdicts or trial.terms.folds == "system" or not (of.rated.sum(axis=1) > 1).any():
         return {}
@@ -47,8 +51,10 @@ def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str,
 def trade_off_columns(
     trial: Trial, strength: float, rng: np.random.Generator, progress: Progress
 ) -> tuple[dict[str, Any], list[Note]]:
-    """Agreement and largest partiality of each strength of the penalty, and notes; `strength` is that of the model of
-    all data."""
+    """Return columns with the agreement and largest partiality for each strength of the penalty, and notes.
+
+    `strength` is the strength that was chosen on all data.
+    """
     if trial.terms.folds == "system":
         return {}, []
     terms = replace(trial.terms, methods=STEPS, max_partiality=None)
@@ -79,7 +85,7 @@ def trade_off_columns(
 
 
 def _notes(trial: Trial, size: float) -> list[Note]:
-    """Notes on the largest partiality of `even-handed`, NaN if it is undefined."""
+    """Return notes on `size`, the largest partiality of `even-handed`, which is NaN if it is undefined."""
     bound = trial.terms.max_partiality
     return noted(
         (
@@ -99,14 +105,14 @@ def _notes(trial: Trial, size: float) -> list[Note]:
 
 
 def _rates(of: Task, predicted: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
-    """Partiality (3, m, systems) of predictions (m, items, systems), as in `rate_partiality`."""
+    """Return the partiality (3, m, systems) of predictions (m, items, systems), as in `rate_partiality`."""
     people = ScoredPeople(of.persons, units=of.design.units)
     placements = [people.placement(values) for values in predicted]
     return rate_partiality(placements, confidence=confidence, systems=systems)
 
 
 def _unseen_rates(of: Task, unseen: WithoutSystems, confidence: float) -> Floats:
-    """Partiality (3, methods, systems) to each system of the models fitted without it."""
+    """Return the partiality (3, methods, systems) to each system, by models fitted without this system."""
     rates = np.full((3, len(unseen.methods), len(unseen.fold)), np.nan)
     for k in range(int(unseen.fold.max()) + 1):
         systems = np.flatnonzero(unseen.fold == k)
@@ -115,7 +121,7 @@ def _unseen_rates(of: Task, unseen: WithoutSystems, confidence: float) -> Floats
 
 
 def _columns(of: Task, rates: Floats) -> dict[str, Any]:
-    """Columns of rates (2, 3, rows, systems) for seen and for unseen systems."""
+    """Return the columns for rates (2, 3, rows, systems); the first axis is for seen systems and unseen systems."""
     labels = np.array([*of.design.systems, ""], dtype=object)  # the last one for the position -1
     columns: dict[str, Any] = {}
     for prefix, values in zip((SEEN, UNSEEN), rates, strict=True):

@@ -1,4 +1,4 @@
-"""Fits of methods on training parts, and predictions of held-out outputs."""
+"""Fits of methods to training parts, and predictions of held-out outputs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 
 Scores = Mapping[str, Floats]
-"""Scores of methods on held-out inner folds, by name (folds,)."""
+"""Scores (folds,) of each method on held-out inner folds, by name of the method."""
 
 
 def training_data(
     of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
 ) -> tuple[Normalisation, TrainingData]:
-    """Scales fitted to a training part (items, systems), and the training data of methods; `inner` may be empty."""
+    """Return the scales fitted to a training part (items, systems), and the training data for the methods.
+
+    `inner` are known scores of methods on inner folds; it may be empty.
+    """
     rows = np.flatnonzero((train & of.rated).ravel())
     x, (items, systems) = of.rows(rows), np.divmod(rows, len(of.design.systems))
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
@@ -47,8 +50,10 @@ def training_data(
 
 
 class Part(NamedTuple):
-    """A split: `train` (items, systems), the outputs `held` out (flat), and `inner` as in `training_data`; `label`
-    seeds the generator of the split.
+    """A split of the outputs.
+
+    `train` (items, systems) marks the training outputs, `held` are the flat positions of held-out outputs, and `inner`
+    is as in `training_data`. The random generator of the split is seeded with `label`.
     """
 
     label: str
@@ -58,13 +63,15 @@ class Part(NamedTuple):
 
 
 def without(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
-    """The part that holds out fold k of `fold` (items, systems)."""
+    """Return the split that holds out fold k of `fold` (items, systems)."""
     return Part(label, (fold >= 0) & (fold != k), np.flatnonzero((fold == k).ravel()), inner)
 
 
 class Fits(NamedTuple):
-    """Methods fitted on one part: the `seconds` of each fit, the number of metrics `used` (methods,), and predictions
-    of the held-out outputs (methods, outputs).
+    """Results of fitting the methods to one training part.
+
+    `seconds` (methods,) is the time of each fit, `used` (methods,) the number of metrics in each formula, and
+    `predicted` (methods, outputs) the predictions of the held-out outputs.
     """
 
     seconds: Floats
@@ -82,7 +89,7 @@ def fitted(
     progress: Progress,
     desc: str,
 ) -> list[Fits]:
-    """Fit every method on every training part, and predict the held-out outputs of the part."""
+    """Fit every method to every training part, and predict the held-out outputs of each part."""
 
     def fit(part: Part, rng: np.random.Generator) -> Fits:
         scales, training = training_data(of, terms, part.train, rng, part.inner)

@@ -1,4 +1,4 @@
-"""Cross-validation: every method is fitted to a training part and scored on held-out data."""
+"""Cross-validation: every method is fitted to training parts and scored on held-out data."""
 
 from __future__ import annotations
 
@@ -33,10 +33,14 @@ STATISTICS: dict[str, heldout.ResampledStatistic] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Held-out predictions of methods, `predicted` (repeats, methods, items, systems), and of the best single metric,
-    selected in training, `single` (repeats, items, systems); `folds` (items, systems) of every repeat, -1 where not
-    used; the mean `seconds` and number of metrics `used` of the fits (methods,); `times` (B, clusters) bootstrap
-    weights, row 0 the data; `inner` scores for the choices of the model of all outputs.
+    """Results of a cross-validation.
+
+    - `folds`: folds (items, systems) of every repeat; -1 for an output that is not used.
+    - `predicted` (repeats, methods, items, systems): held-out predictions of the methods.
+    - `single` (repeats, items, systems): held-out predictions of the best single metric, selected in training.
+    - `seconds`, `used` (methods,): mean time of a fit, and mean number of metrics in a formula.
+    - `times` (B, clusters): bootstrap weights; row 0 is the data.
+    - `inner`: scores for the choices of the model that is fitted to all outputs.
     """
 
     of: Task
@@ -60,7 +64,7 @@ class Trial:
         return [method.name for method in self.terms.methods]
 
     def scores(self, statistic: str = "") -> Floats:
-        """A statistic (default: the objective), averaged over folds and repeats, in all resamples -> (B, methods)."""
+        """Return a statistic (B, methods) in all resamples, averaged over folds and repeats; default: the objective."""
         draws = [
             heldout.heldout(
                 STATISTICS[statistic or self.terms.objective],
@@ -76,7 +80,7 @@ class Trial:
 
     @cached_property
     def jobs(self) -> list[tuple[int, int]]:
-        """All folds of all repeats, as pairs of positions."""
+        """All folds of all repeats, as pairs (repeat, fold)."""
         return jobs_of(self.folds)
 
     @property
@@ -93,8 +97,11 @@ class Trial:
     def compared(
         self, predicted: Iterable[Floats], model: Ints, *, within: Sequence[NDArray[Any]], block: Sequence[NDArray[Any]]
     ) -> Moves:
-        """Mean objective over repeats of predictions (repeats, m, models, items, systems), with its influence values;
-        `model`, `within` and `block` as in `moves`, the latter two for every repeat, -1 where not used."""
+        """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
+
+        The result includes influence values. `model`, `within` and `block` are as in the function `moves`; there is one
+        `within` and one `block` for every repeat, in which outputs that are not used have -1.
+        """
         return Moves.mean(
             [
                 moves(
@@ -112,7 +119,7 @@ class Trial:
         )
 
     def repeat_scores(self) -> list[Floats]:
-        """Objective in each fold by repeat: (folds, methods), NaN if undefined."""
+        """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
         point = replace(self, times=self.times[:1])
         return [
             np.concatenate(
@@ -126,7 +133,7 @@ class Trial:
 
 
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
-    """Fit every method without each fold."""
+    """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
     outputs = of.human.size * (3 + len(terms.methods))
     check_memory("repeats", terms.repeats, float(terms.repeats) * outputs)
     at_first = deepcopy(rng)
@@ -136,7 +143,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
     among = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
-    (aside,) = rng.spawn(1)  # so that choices of one method do not change the others
+    (aside,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
     of_items = terms.folds == "item"
     inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
 
@@ -148,7 +155,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     outer_predictions = (
         {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
     )
-    # The model depends on neither the type of the folds nor their repeats.
+    # The model fitted to all outputs does not depend on the type of the folds or on the number of repeats.
     dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
     return Trial(
         of=of,
@@ -164,5 +171,5 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
 
 
 def jobs_of(folds: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
-    """All folds of all repeats, as pairs of positions."""
+    """Return all folds of all repeats, as pairs (repeat, fold)."""
     return [(r, int(f)) for r, fold in enumerate(folds) for f in np.unique(fold[fold >= 0])]

@@ -1,4 +1,4 @@
-"""Validation of a combined metric on another data set, compared with the best single metric."""
+"""Validation of a combined metric on another data set, in comparison with the best single metric."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from custodes.stats.learning.unseen import Moves, moves
 COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
 
 ELSEWHERE = 0.95
-"""Minimum proportion of scores outside the bounds of the model for which a metric counts as on another scale."""
+"""If at least this proportion of a metric's scores is outside the model's bounds, the scale counts as different."""
 
 Scales = Literal["model", "data"]
 
@@ -47,15 +47,15 @@ Rename = Mapping[str, str] | Sequence[str] | None
 
 @result
 class Validate(Result):
-    """A combined metric on data that were not used in its fit. See `validate`."""
+    """Evaluation of a combined metric on data that were not used in the fit; see `validate`."""
 
     comparison: pl.DataFrame = table(
         "Agreement of the combined metric and of single metrics, on the outputs that annotators and all these "
         "metrics rated.",
         label(
             "rater",
-            "combined: the combined metric; best single: the metric selected on the data of the fit; best in "
-            "hindsight: the metric selected on these data, which is optimistic",
+            "combined: the combined metric; best single: the single metric that was best on the data of the fit; best "
+            "in hindsight: the single metric that is best on these data, which is optimistic",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
@@ -80,7 +80,7 @@ class Validate(Result):
         label("metric", "name of the single metric in these data"),
         label("unseen", "what is resampled: items, with the systems fixed; or systems and items"),
         count("n", "number of clusters of items, or of systems", essential=False),
-        score("gain", "objective of the combined metric minus objective of this metric", interval=True),
+        score("gain", "objective of the combined metric minus objective of the single metric", interval=True),
         label(
             "conclusion",
             "`gain`: the interval lies above 0; `no gain`: the interval does not lie above 0; null without an "
@@ -92,7 +92,7 @@ class Validate(Result):
 @question(
     "custodes combine validate other.csv --model coherence.json --rename BERTScore=bertscore-f1",
     model="Model file.",
-    rename="OLD=NEW: name of a rater in the data and in the model; comma list or repeated.",
+    rename="OLD=NEW: OLD is the name of a rater in the data, NEW the name in the model; comma list or repeated.",
     objective="Statistic of the gains (default: the objective of the model).",
     scales="Bounds of the metric scores: those of the model, or of these data.",
 )
@@ -108,17 +108,17 @@ def validate(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Validate:
-    """Evaluate a saved combined metric on another data set, compared with the best single metric.
+    """Evaluate a saved combined metric on another data set, in comparison with the best single metric.
 
     Notes
     -----
     `rename` maps raters of the study to names in the model, {'old': 'new'} or 'old=new'. `aspect` is the human aspect
-    (default: the target of the model, or the only aspect). With scales='data' the bounds of the metrics are estimated
+    (default: the target of the model, or the only aspect). With scales='data', the bounds of the metrics are estimated
     from this study (within three standard deviations).
 
-    The combined metric is compared with the metric that was best on the data of the fit, and with the best on this
-    study. Nothing is fitted and nothing is random. Intervals are Student's t intervals with the infinitesimal
-    jackknife, over clusters of items, and over systems.
+    The combined metric is compared with two single metrics: the best metric on the data of the fit, and the best metric
+    on this study. Nothing is fitted, and nothing is random. Intervals are Student's t intervals with the infinitesimal
+    jackknife, over clusters of items and over systems.
 
     References
     ----------
@@ -144,7 +144,7 @@ def validate(
 
 
 def _renamed(study: Study, rename: Rename) -> Study:
-    """The study with raters renamed to the names in the model."""
+    """Return the study with raters renamed to the names in the model."""
     if not rename:
         return study
     directions = study.raters.direction
@@ -186,7 +186,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
-    """Human ratings that the model can be compared with: aspects, or the mean of its fit."""
+    """Return the targets with which the model can be compared: aspects, or the mean to which the model was fitted."""
     patterns: Patterns = selection.get("aspect")
     chosen = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
@@ -204,7 +204,7 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
 
 
 class _Rival(NamedTuple):
-    """A single metric: its role, its name, and its scores (items, systems), higher is better."""
+    """A single metric: its role `part`, its `name`, and its `scores` (items, systems), for which higher is better."""
 
     part: str
     name: str
@@ -266,7 +266,7 @@ def _validated(
 
 
 def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
-    """Raise an error for a metric whose scores (outputs, columns) are on another scale than in the model."""
+    """Raise an error if the scores (outputs, columns) of a metric are on another scale than in the model."""
     for column, scores in zip(combined.columns, rows.T, strict=True):
         finite = scores[np.isfinite(scores)]
         if not len(finite):
@@ -286,7 +286,7 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
 
 
 def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
-    """Scores (outputs, columns) rescaled so that their range here becomes the range in the model."""
+    """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
     here = scaling(rows)
     low, high = np.fmax(np.nanmin(rows, axis=0), here.low), np.fmin(np.nanmax(rows, axis=0), here.high)
     there = np.array([(column.low, column.high) for column in combined.columns]).T
@@ -295,8 +295,11 @@ def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
 
 
 def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
-    """The best single metric of the fit, if it is known and present, and the best single metric here. The last value is
-    the reason if the former is absent."""
+    """Return the single metrics for the comparison, and a reason if the best single metric of the fit is missing.
+
+    The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
+    these data.
+    """
     rivals, reason = [], ""
     single = combined.validation.get("single")
     if not isinstance(single, dict):
@@ -357,7 +360,10 @@ def _comparison(
 
 
 def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, confidence: float) -> dict[str, Any]:
-    """Gains over each rival, over items, and also over systems if there are enough."""
+    """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
+
+    If there are fewer than `LEAST_SYSTEMS` systems, the bounds of the second interval are NaN.
+    """
     used = np.isfinite(human)
     others = np.arange(1, len(rivals) + 1)
     gain = compared.minus(np.zeros_like(others), others)

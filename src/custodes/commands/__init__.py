@@ -1,1 +1,1 @@
-"""Commands that are not questions of a study, one file each."""
+"""Commands that are not questions about a study. Each command has a file."""

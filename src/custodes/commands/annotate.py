@@ -42,15 +42,15 @@ def new(
         Number,
         Parameter(
             name="--serve",
-            help="Serve the study immediately on this machine, with links for this number of annotators, like "
-            "annotate serve.",
+            help="Serve the study immediately on this machine, like annotate serve, with links for this "
+            "number of annotators.",
         ),
     ] = None,
     write_plan: Annotated[Path | None, Parameter(help="Write the plan as a commented .toml file, then exit.")] = None,
     reading: Reading = READING,
     **options: Any,
 ) -> None:
-    """Create an annotation study from texts: one file holds all texts and the order of all questions.
+    """Create an annotation study from texts. The study file holds all texts and the order of all questions.
 
     Texts are rows with item, system and text, or rows with an item and the outputs of all systems. Context, image and
     source are optional. References are stored for metrics and are not displayed.
@@ -86,13 +86,13 @@ def new(
 
 
 def told(place: Path, *, after: int = 0) -> None:
-    """Print the notes on a study, except the first `after`."""
+    """Print the notes on a study, except the first `after` notes."""
     for note in dict.fromkeys(notes(place)[after:]):
         tell(f"note: {note}")
 
 
 def notes(place: Path) -> list[str]:
-    """Notes on a study."""
+    """Return the notes on a study."""
     from custodes.annotate.study_status import notes_of
 
     return notes_of(place)
@@ -123,7 +123,7 @@ def add(
 
 @annotate.command
 def check(study: Study, *, output: Output = OUTPUT) -> int:
-    """Report problems of an annotation study before it starts; exit status 1 if there are any.
+    """Report problems of an annotation study before it starts. The exit status is 1 if there are problems.
 
     Example: `custodes annotate check study.db`
     """
@@ -141,7 +141,9 @@ def rehearse(
     plan: Annotated[
         list[Path] | None, Parameter(help="Another plan file (.toml) to compare; repeatable.", negative="")
     ] = None,
-    annotators: Annotated[Number, Parameter(help="Number of annotators at the same time (default: 20).")] = None,
+    annotators: Annotated[
+        Number, Parameter(help="Number of annotators who answer at the same time (default: 20).")
+    ] = None,
     margins: Annotated[
         str | None,
         Parameter(help="Margins by which careful annotators prefer each system to the next one (default: 0,0.2)."),
@@ -166,7 +168,7 @@ def rehearse(
     seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Simulate the annotation study: answers, hours, cost, and correct and wrong decisions.
+    """Simulate an annotation study to estimate answers, hours, cost, and correct and wrong decisions.
 
     Example: `custodes annotate rehearse study.db --annotators 10 --margins 0,0.1,0.3`
     """
@@ -195,11 +197,11 @@ def rehearse(
 @annotate.command
 def demo(
     *,
-    port: Annotated[int, Parameter(help="Port; 0: any free port.", converter=whole)] = 0,
-    folder: Annotated[Path | None, Parameter(help="Folder for study.db (default: a temporary one).")] = None,
-    no_browser: Annotated[bool, SWITCH, Parameter(help="Print the addresses and open no browser.")] = False,
+    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=whole)] = 0,
+    folder: Annotated[Path | None, Parameter(help="Folder for study.db (default: a temporary folder).")] = None,
+    no_browser: Annotated[bool, SWITCH, Parameter(help="Print the addresses, and do not open a browser.")] = False,
 ) -> None:
-    """Serve a small example study on this machine and open it in the browser; Ctrl-C ends it.
+    """Serve a small example study on this machine until Ctrl-C, and open the study in the browser.
 
     Example: `custodes annotate demo`
     """

@@ -1,4 +1,4 @@
-"""Commands for the owner of a study: invitations, status, stop, and export."""
+"""Commands for the owner of an annotation study: invitations, status, stop, and export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 
 @contextmanager
 def held(study: Path) -> Iterator[Service]:
-    """The opened study. Raises an error if the study is being served."""
+    """Open a study. An error is raised if the study is being served."""
     from custodes.annotate.service import Service
 
     with Service.open(study, threaded=False) as service:
@@ -40,21 +40,21 @@ def invite(
     url: Annotated[
         str | None,
         Parameter(
-            help="Beginning of the links (default: the last address of the server; before the first "
-            "start, the default of `serve`)."
+            help="Address at the beginning of the links (default: the last address of the server, or the "
+            "default of `serve` before the first start)."
         ),
     ] = None,
     output: Annotated[
         Path | None,
         Parameter(
             name=["--output", "-o"],
-            help="File for the links (.csv), which must be kept secret (default: the links are printed).",
+            help="File for the links (.csv), which you must keep secret (default: the links are printed).",
         ),
     ] = None,
 ) -> None:
-    """Create one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
+    """Create one access link per annotator. Links are secret and shown once; the study file holds only hashes of links.
 
-    While a study is being served, create links on its owner's page.
+    While a study is being served, create links on the owner's page.
 
     Example: `custodes annotate invite study.db --annotators 10 -o links.csv`
     """
@@ -74,7 +74,7 @@ def invite(
         service.set_address(start).result()
     text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
     if url is None:
-        tell(f"note: links begin with {start}; serve the study at this address, or give another address with --url")
+        tell(f"note: the links begin with {start}; serve the study at this address, or give another address with --url")
     if output is None:
         put([text.encode()])
         return
@@ -85,7 +85,7 @@ def invite(
 
 
 def status(study: Study, *, output: Output = OUTPUT) -> None:
-    """Progress of a study: pairs, annotators, money spent and forecast. Works while the study is being served.
+    """Print the progress of a study: pairs, annotators, cost and forecast. The study may be served at the same time.
 
     Example: `custodes annotate status study.db --format json`
     """
@@ -99,7 +99,7 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
 def stop(
     study: Study, *, why: Annotated[str, Parameter(help="Reason, stored in the study.", show_default=False)] = ""
 ) -> None:
-    """End a study. Each pair keeps the decision of its last completed interim analysis.
+    """End a study. Each pair of systems keeps the decision of its last completed interim analysis.
 
     Example: `custodes annotate stop study.db --why 'the budget is spent'`
     """
@@ -124,11 +124,9 @@ def exclude(
     study: Study,
     worker: Worker,
     *,
-    why: Annotated[
-        str, Parameter(help="Reason, which is stored in the study. The reason must not depend on the answers.")
-    ],
+    why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Open interim analyses collect the answers again; completed interim analyses do not change.
+    """Exclude an annotator. Open interim analyses collect new answers; completed interim analyses do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
@@ -138,13 +136,13 @@ def exclude(
 
 
 def forget(study: Study, worker: Worker) -> None:
-    """Erase the platform id and the free text of an annotator; the answers stay under their label.
+    """Erase the platform id and the free text of an annotator. The answers stay under the label of the annotator.
 
     Example: `custodes annotate forget study.db w007`
     """
     with held(study) as service:
         service.forget(worker).result()
-    say(f"{study}: {worker} is no longer named in the study; earlier copies of the study still contain the name")
+    say(f"{study}: the study no longer contains the name of {worker}; earlier copies of the study still contain it")
 
 
 def reconcile(
@@ -155,8 +153,8 @@ def reconcile(
 ) -> int:
     """Compare a platform's list of completion codes with a study, to see whom to pay and which codes are wrong.
 
-    Exit status 1 if a code belongs to another annotator, or an annotator is missing. The study may be served at the
-    same time.
+    The exit status is 1 if a code belongs to another annotator, or if an annotator is missing. The study may be served
+    at the same time.
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
@@ -168,9 +166,9 @@ def reconcile(
 
 
 def backup(
-    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="File of the copy.")]
+    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="File for the copy.")]
 ) -> None:
-    """Copy a study, also while it is served. The copy can be served.
+    """Copy a study, also while the study is served. The copy can be served.
 
     The command overwrites an earlier copy of the same study, but no other file.
 
@@ -185,12 +183,12 @@ def backup(
 def export(
     study: Study,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder of the tables.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder for the tables.")],
     external_ids: Annotated[
         bool, SWITCH, Parameter(help="Include the platform ids of the annotators, which identify them.")
     ] = False,
 ) -> None:
-    """Write all data of a study as tables, also while it is served. Every verb reads battles.csv.
+    """Write all data of a study as tables, also while the study is served. Every verb reads the table battles.csv.
 
     Example: `custodes annotate export study.db -o export/`
     """

@@ -1,4 +1,4 @@
-"""Keys of a plan as command-line options, derived from the declaration of the plan."""
+"""Options of the command line for the keys of a plan, derived from the declaration of the plan."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ IN_A_FILE = {("annotators", "codes")}
 
 
 def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose `**options` are the keys of a plan."""
+    """Return a command whose `**options` become options for the keys of a plan."""
     return with_parameters(command, [_option(*row) for row in rows() if row[:2] not in IN_A_FILE])
 
 
 def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
-    """The plan from a file, or the default plan, with values replaced by options."""
+    """The plan in a file, or the default plan, with the values of the options in place of the values of the plan."""
     plan = StudyPlan() if path is None else read_plan(path)
     changes: dict[str, dict[str, Any]] = {}
     for section, keys in KEYS.items():
@@ -63,7 +63,7 @@ def _option(section: str, key: str, default: str, text: str) -> inspect.Paramete
 
 
 def _value(name: str, kind: Any, text: Any) -> Any:
-    """A value of a plan from a text on the command line, or a list of values from several texts."""
+    """A text of the command line converted to a value of a plan; several texts are converted to a list."""
     parts = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
     try:
         if parts:

@@ -1,4 +1,4 @@
-"""The command `annotate serve`, with a separate entry point that does not import any other command."""
+"""The command `annotate serve`, with a separate entry point that imports no other command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from custodes.console import end, say, status_of
 def serve(
     *studies: Annotated[Path, Parameter(help="Study files, or folders of study files.")],
     host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port; 0: any free port.", converter=whole)] = 8080,
+    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=whole)] = 8080,
     public_url: Annotated[
         str | None, Parameter(help="Public address behind a proxy, such as https://ask.example.org.")
     ] = None,
     backup: Annotated[
-        Path | None, Parameter(help="Folder for copies, which are made at the start, every 15 minutes and at the end.")
+        Path | None,
+        Parameter(
+            help="Folder for copies of the studies, which are made at the start, every 15 minutes and at the end."
+        ),
     ] = None,
     open_browser: Annotated[
         bool, SWITCH, Parameter(name="--open", help="Open the owner's page in the browser.")
@@ -30,9 +33,9 @@ def serve(
         int, Parameter(help="Number of new links for annotators, which are printed once.", converter=whole)
     ] = 0,
 ) -> None:
-    """Serve studies until Ctrl-C: the annotators' pages and the owner's page, whose link is printed.
+    """Serve the pages for annotators and for the owner of studies until Ctrl-C. The link for the owner is printed.
 
-    At the end the command prints the state of each study and the command to run next.
+    At the end, the command prints the state of each study and the command to run next.
 
     Example: `custodes annotate serve study.db --annotators 4 --backup copies`
     """
@@ -61,7 +64,7 @@ def flushed(text: str) -> None:
 
 
 def main() -> None:
-    """Run `custodes annotate serve` with half the memory of the full command line and a faster start."""
+    """Run `custodes annotate serve` with a faster start and half the memory of the full command line."""
     app, annotate = App(**HOW), App(name="annotate")
     app.command(annotate)
     annotate.command(serve)

@@ -26,19 +26,21 @@ def score(
     model: Annotated[
         str, Parameter(help="The model file (default: combination.json).", show_default=False)
     ] = "combination.json",
-    name: Annotated[str | None, Parameter(help="Name of the combined metric (default: as in the file).")] = None,
+    name: Annotated[
+        str | None, Parameter(help="Name of the combined metric (default: the name in the model file).")
+    ] = None,
     output: Annotated[
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File (.csv .tsv .jsonl .parquet, .gz) (default: csv on standard output).",
+            help="Output file: .csv .tsv .jsonl .parquet, .gz (default: csv on standard output).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
-    """Compute scores of a combined metric and write them as ratings, which every other verb reads.
+    """Compute the scores of a combined metric and write the scores as ratings, which every other verb reads.
 
     Example: `custodes combine score new_scores.csv --model coherence.json -o combined.csv`
     """

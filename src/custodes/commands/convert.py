@@ -29,14 +29,14 @@ def convert(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="File (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: a schema file for --schema.",
+            help="Output file (.csv .tsv .jsonl .parquet, .gz), DIR/, or a schema file for --schema (.toml).",
             group=OUTPUT_OPTIONS,
         ),
     ],
     table: Annotated[
         str | None,
         Parameter(
-            help="ratings, battles, raters, items or outputs (default: the first table with rows).",
+            help="Table to write: ratings, battles, raters, items or outputs (default: the first table with rows).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
@@ -62,8 +62,8 @@ def convert(
     if keeps and (table is not None or quote_formulas):
         option = "--table" if table is not None else "--quote-formulas"
         raise OptionError(
-            f"convert: -o {output} is a schema file, which stores how tables are read, so "
-            f"{option} has no effect; leave {option} out"
+            f"convert: -o {output} is a schema file, which stores only how tables are read, so {option} has "
+            f"no effect; leave {option} out"
         )
     if to == "every-eval-ever" and (not into or table is not None or quote_formulas):
         raise OptionError(
@@ -85,13 +85,13 @@ def convert(
         tell(f"note: {note.message}")
     if probes := study.probes.height:
         tell(
-            f"note: {probes} probes are left out; copy the file NAME.probes.csv of the verdicts into the "
-            f"folder of the new file"
+            f"note: the probes ({probes}) are left out; copy the file NAME.probes.csv of the verdicts into "
+            "the folder of the new file"
         )
     if to == "every-eval-ever":
         lost = study.preferences.frame.height
         if lost:
-            tell(f"note: {lost} verdicts are left out, because Every Eval Ever holds only scores")
+            tell(f"note: the verdicts ({lost}) are left out, because Every Eval Ever holds only scores")
         for place in write_every_eval_ever(study, folder(output)):
             say_written(place)
         return
@@ -122,7 +122,7 @@ def convert(
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
-    """Test how these inputs are read and selected, and write the options as a file for `--schema`."""
+    """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
     reading.selected(inputs, selection)
     before = Schema() if reading.schema is None else Schema.load(reading.schema)

@@ -1,4 +1,4 @@
-"""The command `count`: counts of wins, ties and losses, or of equal labels, from tables of any size."""
+"""The command `count`: count wins, ties and losses, or equal labels, in tables of any size."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def count(
     *files: Annotated[
         str,
         Parameter(
-            help="Files of one format: Parquet, CSV or JSON Lines. Patterns such as 'part*.parquet' are allowed."
+            help="Files in one format, which is Parquet, CSV or JSON Lines. Patterns such as 'part*.parquet' "
+            "are allowed."
         ),
     ],
     output: Annotated[
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File of the counts: NAME.counts.json for scores and verdicts, a table (.csv .tsv .jsonl "
-            ".parquet) for labels.",
+            help="File for the counts: NAME.counts.json for scores and verdicts, or a table (.csv .tsv "
+            ".jsonl .parquet) for labels.",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
     human: Annotated[
         Names,
-        Parameter(help="Raters that are annotators (default: raters of kind human).", negative="", group=SELECTION),
+        Parameter(help="Raters to treat as annotators (default: raters of kind human).", negative="", group=SELECTION),
     ] = None,
     metrics: Annotated[
         Names, Parameter(help="Metrics (default: all other raters).", negative="", group=SELECTION)
@@ -58,10 +59,12 @@ def count(
         Parameter(help="Scores: combine annotators by mean (default) or vote.", group=STATISTICS),
     ] = None,
     ties: Annotated[
-        float | None, Parameter(help="Scores: two metric scores are a tie up to this difference.", group=STATISTICS)
+        float | None,
+        Parameter(help="Scores: largest difference of two metric scores that counts as a tie.", group=STATISTICS),
     ] = None,
     human_ties: Annotated[
-        float | None, Parameter(help="Scores: two human scores are a tie up to this difference.", group=STATISTICS)
+        float | None,
+        Parameter(help="Scores: largest difference of two human scores that counts as a tie.", group=STATISTICS),
     ] = None,
     lower: Annotated[
         Names,
@@ -71,11 +74,16 @@ def count(
     ] = None,
     orders: Annotated[
         Literal["mean", "consistent"] | None,
-        Parameter(help="Verdicts: combine both presentation orders (default: mean).", group=STATISTICS),
+        Parameter(
+            help="Verdicts: how to combine the verdicts on both presentation orders (default: mean).", group=STATISTICS
+        ),
     ] = None,
     engine: Annotated[
         Engine,
-        Parameter(help="polars (default; works in batches) or duckdb (can spill to a disk).", show_default=False),
+        Parameter(
+            help="polars (default, works in batches) or duckdb (can use a disk if memory is too small).",
+            show_default=False,
+        ),
     ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,
@@ -94,25 +102,24 @@ def count(
             group=READING_OPTIONS,
         ),
     ] = None,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
+    quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress bar.", group=OUTPUT_OPTIONS)] = False,
 ) -> None:
     """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
 
-    Counts of scores and verdicts are an input of leaderboard. With human ratings and metrics they are also an input of
-    favoritism, ranking and correction. Counts of labels are an input of rates.
+    The question leaderboard reads counts of scores and of verdicts. If these counts include human ratings and metrics,
+    favoritism, ranking and correction also read them. The question rates reads counts of labels.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
     if not files:
-        raise OptionError("no input: give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
+        raise OptionError("there is no input; give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
     if output is None:
         raise OptionError("count: no output file is given; give one, as in -o NAME.counts.json")
     labels = output.endswith(SUFFIXES)
     if not (labels or output.endswith(SUFFIX)):
         raise OptionError(
-            f"-o {output}: the name of a file of counts must end in .counts.json, or for counts of labels in "
-            f"{listed(SUFFIXES)}; "
-            "rename it"
+            f"-o {output}: the name of a file of counts must end in .counts.json, or in {listed(SUFFIXES)} "
+            "for counts of labels; rename the file"
         )
     check_writable(output)
     check_distinct_files([output], read_by(files))
@@ -154,8 +161,8 @@ def count(
         if scores:
             if not human:
                 raise OptionError(
-                    "count: the data do not say which raters are human; name the annotators, as in --human ann; "
-                    "all remaining raters are metrics"
+                    "count: the data do not state which raters are human; name the annotators, as in --human "
+                    "ann, and all other raters are metrics"
                 )
             counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
@@ -166,7 +173,7 @@ def count(
 
 
 def _refuse_idle(options: dict[str, Any], what: str) -> None:
-    """Raise `OptionError` for an option that has no effect on such a table."""
+    """Raise `OptionError` for an option that has no effect on a table that holds `what`."""
     for name, value in options.items():
         if value is not None:
             raise OptionError(f"{name}={shown(value)} has no effect: the table holds {what}")

@@ -9,9 +9,9 @@ from custodes.question_commands import OUTPUT
 
 
 def doctor(output: Output = OUTPUT) -> int:
-    """List the installed packages and the extras, and test the installation (about 5 seconds).
+    """List the installed packages and the extras, and test the installation, which takes about 5 seconds.
 
-    The exit status is 1 if a required package has the wrong version or a test fails.
+    The exit status is 1 if the version of a required package is not supported, or if a test fails.
 
     Example: `custodes doctor --format json`
     """

@@ -1,4 +1,4 @@
-"""The command `judge`: verdicts of an LLM judge on texts, in a file that every other command reads."""
+"""The command `judge`: write verdicts of an LLM judge on texts to a file that every other command reads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def judge(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="File of verdicts, ratings or labels (.csv .tsv .jsonl .parquet, .gz).",
+            help="File for the verdicts, ratings or labels (.csv .tsv .jsonl .parquet, .gz).",
             group=OUTPUT_OPTIONS,
         ),
     ],
@@ -62,17 +62,19 @@ def judge(
     ] = None,
     replies: Annotated[Path | None, Parameter(help="Read the replies of a batch instead of sending requests.")] = None,
     cache: Annotated[
-        Text, Parameter(help="File of cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
+        Text, Parameter(help="File for cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
+    quiet: Annotated[
+        bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
+    ] = False,
     reading: Reading = READING,
     **options: Any,
 ) -> int:
-    """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
+    """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or a label for each output.
 
-    Next to FILE the command writes FILE.raters.csv, FILE.details.jsonl, FILE.probes.csv (with --probe) and the cache of
-    replies. The exit status is 1 if questions have no reply (the same command then sends only these questions) or if
-    more than half of the replies are unreadable.
+    Next to FILE, the command writes FILE.raters.csv, FILE.details.jsonl, FILE.probes.csv (with --probe) and the cache
+    of replies. The exit status is 1 if questions have no reply, or if more than half of the replies are unreadable. If
+    questions have no reply, the same command sends only these questions again.
 
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """

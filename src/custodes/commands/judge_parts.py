@@ -1,4 +1,4 @@
-"""Helpers of the command `judge`: files, option values, and estimates before a run."""
+"""Parts of the command `judge`: files, values of options, and estimates before a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
 
 MANY = 2_000
-"""Number of requests above which a cost limit or --yes is required."""
+"""Maximum number of requests without a cost limit and without --yes."""
 
 
 def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
-    """KEY=VALUE as values: parsed as JSON if possible, else as text."""
+    """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text."""
     if entries is None:
         return None
     values: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
 
 
 def _holds_json(text: str) -> bool:
-    """Whether the value of KEY=VALUE is JSON. Commas then belong to the value."""
+    """Whether the value of KEY=VALUE is JSON, so that commas belong to the value."""
     try:
         msgspec.json.decode(text.partition("=")[2])
     except msgspec.DecodeError:
@@ -58,27 +58,28 @@ def _holds_json(text: str) -> bool:
 
 
 def key_of(variable: str | None) -> str | None:
-    """The key in an environment variable. Errors do not show the value of the option, because it may be the key."""
+    """The API key in an environment variable. Errors do not show the name of the variable, since it may be the key."""
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
     if not key:
         names = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
         raise OptionError(
-            "--key-env: no environment variable of this name is set (not shown here: it may be a key); give the name of"
-            f" the variable that holds the key, never the key{suggestion(variable, names)}"
+            "--key-env: no environment variable of this name is set (the name is not shown, because it may "
+            "be a key); give the name of the variable that holds the key, never the key "
+            f"itself{suggestion(variable, names)}"
         )
     return key
 
 
 def asked_for(plan: JudgingPlan, cache: Cache) -> list[Request]:
-    """All requests: the first requests, and the second requests that follow replies without an answer."""
+    """All requests: the first requests, and the second requests for replies that contain no answer."""
     replies, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
 
 def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
-    """Output tokens of the cached replies of this judge."""
+    """The numbers of output tokens in the cached replies of this judge."""
     requests = {request.key: request for request in plan.requests}
     replies, _ = find_replies(plan.requests, cache)
     return [cost.spent(requests[key].body, reply.body)[1] for key, reply in replies.items()]
@@ -87,33 +88,34 @@ def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
 def estimate_lines(
     plan: JudgingPlan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
 ) -> Iterator[str]:
-    """Estimated requests and cost. The output tokens of cached replies (`answers`) give the estimate for new
-    replies."""
+    """Lines with the estimated requests and cost.
+
+    The numbers of output tokens of cached replies (`answers`) give the estimate for new replies."""
     judge = plan.judge
     if answers:
         answer, basis = mean(answers), f"the mean of {len(answers)} cached replies"
     else:
         answer = cost.answer_tokens(judge)
         reason = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
-        basis = f"the JSON answer{reason}; a model that reasons before the answer needs more tokens"
+        basis = f"the JSON answer{reason}; a model that reasons before it answers needs more tokens"
     left = cost.estimate(waiting, price=price, answer=answer)
     yield (f"{len(plan.asked)} queries and {len(plan.requests)} requests; {left.requests} requests have no reply yet")
     yield (
         f"{left.characters} characters, about {left.tokens_in} input tokens; about "
         f"{left.expected_out} output tokens expected, at most {left.tokens_out}"
     )
-    yield f"expected: {answer:.0f} tokens per answer ({basis}), each query sent once"
+    yield f"expected: {answer:.0f} tokens per answer ({basis}), if each query is sent once"
     if left.dollars is None or left.expected_dollars is None or price is None:
         yield f"the price of {judge.model} is unknown; {PRICES}"
     else:
         yield (
-            f"about {dollars(left.expected_dollars)} expected, at most {dollars(left.dollars)}; as a batch about half"
-            f" (price: {price.source})"
+            f"cost: about {dollars(left.expected_dollars)} expected, at most {dollars(left.dollars)}; a batch "
+            f"costs about half (price: {price.source})"
         )
 
 
 def dollars(amount: float) -> str:
-    """A formatted amount of money. Small amounts have four decimals, and a positive amount is never shown as 0.
+    """An amount of money as text. Small amounts have four decimals, and a positive amount is never shown as 0.
 
     >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
     ('$12.35', '$0.0012', '$0.0001', '$0.00')
@@ -122,7 +124,7 @@ def dollars(amount: float) -> str:
 
 
 def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: cost.Price | None) -> None:
-    """Raise an error for many requests without `--yes` or a cost limit."""
+    """Raise an error for too many requests, unless `--yes` or a cost limit is given."""
     if len(waiting) <= MANY or allowed:
         return
     left = cost.estimate(waiting, price=price, answer=cost.answer_tokens(judge))

@@ -1,4 +1,4 @@
-"""The command `report`: answers to all questions in one page."""
+"""The command `report`: write the answers to all questions on one page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def report(
 ) -> None:
     """Answer all questions in one self-contained HTML file (default: report.html) and print its path.
 
-    With `--format json` all tables are written to standard output, or to the file of `-o`.
+    With `--format json`, all tables are written to standard output, or to the file of `-o`.
 
     Example: `custodes report demo -o report.html --figures figures`
     """
@@ -82,7 +82,7 @@ def report(
 
 
 def returning_memory(progress: Progress) -> Progress:
-    """Progress that returns freed memory to the system before each section of the report."""
+    """A callable for progress that returns freed memory to the system before each section of the report."""
 
     def track(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
         for part in progress(iterable, total=total, desc=desc):

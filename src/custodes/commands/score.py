@@ -1,4 +1,4 @@
-"""The command `score`: metric scores of texts, with a table of the metrics and their costs."""
+"""The command `score`: write metric scores of texts, and a table of the metrics and their costs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def score(
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File of ratings (.csv .tsv .jsonl .parquet, .gz); FILE.raters.csv describes the metrics.",
+            help="File for the ratings (.csv .tsv .jsonl .parquet, .gz); FILE.raters.csv describes the metrics.",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
@@ -46,20 +46,24 @@ def score(
         str | None, Parameter(help="Print the script of the worker with this name, such as comet, then exit.")
     ] = None,
     cache: Annotated[
-        str | None, Parameter(help="File of cached scores, or none (default: FILE.cache.db).", group=OUTPUT_OPTIONS)
+        str | None, Parameter(help="File for cached scores, or none (default: FILE.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
     dry_run: Annotated[
-        bool, SWITCH, Parameter(help="Print how many scores would be computed, then exit.", group=OUTPUT_OPTIONS)
+        bool,
+        SWITCH,
+        Parameter(help="Print the number of scores that would be computed, then exit.", group=OUTPUT_OPTIONS),
     ] = False,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
+    quiet: Annotated[
+        bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
+    ] = False,
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
     **options: Any,
 ) -> int:
-    """Compute metric scores of texts; write them as ratings, with a table of the metrics and their costs.
+    """Compute metric scores of texts, and write them as ratings with a table of the metrics and their costs.
 
-    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. The
-    file is written in this case too, and notes list the missing scores.
+    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. In this
+    case, the file is also written, and notes list the missing scores.
 
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """
@@ -100,7 +104,7 @@ def score(
 
 
 def shown(result: Result) -> None:
-    """Print a table and its notes."""
+    """Print the table of a result and the notes of the result."""
     with quiet_pipe():
         console = Screen(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
         print_result(result, console)

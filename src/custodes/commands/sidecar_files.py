@@ -1,4 +1,4 @@
-"""Files written next to a file of scores or verdicts, such as the raters table, which is read with that file."""
+"""Sidecar files, which are written next to a file of scores or verdicts and are read together with this file."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from custodes.options import say_written
 from custodes.process import NOTHING_KEPT
 
 NO_CACHE = "none"
-"""Value of `--cache` for no cache."""
+"""Value of `--cache` that disables the cache."""
 
 STREAMED = "a stream has no raters table; give --raters to the command that reads the stream"
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
-    """Path of a sidecar file: scores.csv.gz gives scores.raters.csv."""
+    """Path of a sidecar file. For example, the raters table of scores.csv.gz is scores.raters.csv."""
     place = Path(output)
     return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFiles:
-    """Output files of scores or verdicts: the table (key ''), the tables next to that file by name, and the cache."""
+    """Output files of scores or verdicts: the table (key ''), the tables next to this file by name, and the cache."""
 
     tables: Mapping[str, Path]
     cache: Path | None
 
     @classmethod
     def make(cls, output: str | None, cache: str | None, **endings: str) -> OutputFiles:
-        """Paths for an output, if there is one. A stream has no files next to it. `endings`: suffix by name of a
-        table."""
+        """The paths for an output, if there is one. `endings`: the suffixes of sidecar tables, by name of the table.
+
+        A stream has no sidecar files."""
         if output is None or is_stream(output):
             tables = {} if output is None else {"": Path(output)}
             return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
@@ -51,11 +52,11 @@ class OutputFiles:
 
     @property
     def follows(self) -> str:
-        """The effect of repeating the command after an interruption."""
+        """A statement of what happens if the same command runs again after an interruption."""
         return f"answers are stored in {self.cache}; the same command continues" if self.cache else NOTHING_KEPT
 
     def check(self, read: Iterable[str | Path], *written: Path) -> None:
-        """Raise an error, before the work, for outputs that cannot be written or would overwrite an input."""
+        """Raise an error before the work starts if an output cannot be written or would overwrite an input."""
         places = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
@@ -66,7 +67,7 @@ class OutputFiles:
             check_raters(places, self.tables[""])
 
     def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
-        """Write the tables and print the paths. If a table is absent, an earlier file of this table is removed."""
+        """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
         for name, place in self.tables.items():
             if name in tables:
                 say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
@@ -87,8 +88,9 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
-    """Path of the raters table of an output. None if the reader infers the same raters without a table, or from an
-    existing table in the folder.
+    """Path of the raters table of an output.
+
+    The path is None if the reader infers the same raters without a table, or from an existing table in the folder.
     """
     inferred, sidecars, place = (
         Raters.infer(raters.kind),
@@ -105,16 +107,16 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     other = [sidecar for sidecar in sidecars if sidecar != place]
     if other:
         raise OptionError(
-            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in the same folder would be "
-            f"read together with the output and describes the raters differently; give another output, or "
-            f"remove the existing file"
+            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in the same folder would "
+            "be read with the output, but describes the raters differently; give another output, or remove "
+            "the existing file"
         )
     check_raters([place], output)
     return place
 
 
 def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
-    """Print a note on raters for which lower is better, if no raters table is written."""
+    """Print a note on raters for which lower is better, with the reason why no raters table is written (`why`)."""
     lower = raters.filter(~pl.col("higher_is_better"))["rater"]
     if lower.len():
         tell(f"note: lower is better: {listed(lower)}; {why}")

@@ -1,4 +1,4 @@
-"""Summary of a new file of scores, verdicts or labels, and the command to run next."""
+"""Summary lines for a new file of scores, verdicts or labels, with the command to run next."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CONFIDENCE = 0.95
 RESAMPLES = 200
 MOST_LINES = 24
 FEWEST_ITEMS = 10
-"""Minimum number of items for the interval of a mean."""
+"""Minimum number of items for an interval of a mean."""
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """Summary lines of a new file. There are no lines if the file cannot be read without further files."""
+    """The summary lines for a new file. If the file cannot be read without further files, there are no lines."""
     with suppress(CustodesError):
         study = read(file)
         rows = [*_labels(study), *_means(study), *_win_rates(study)]
@@ -40,7 +40,7 @@ def summary_lines(file: Path) -> Iterator[str]:
 
 
 def _labels(study: Study) -> Iterator[str]:
-    """Rate of each judge and system."""
+    """Lines with the rate of a label by each judge for each system."""
     if study.labels:
         for row in cu.rates(study).rates.to_dicts():
             of = f"{row['aspect']}, " if row["aspect"] else ""
@@ -49,7 +49,10 @@ def _labels(study: Study) -> Iterator[str]:
 
 
 def _means(study: Study) -> Iterator[str]:
-    """Mean score of each metric and system with Student's interval over items; corpus scores unchanged."""
+    """Lines with the mean score of each metric and system, and Student's interval over items.
+
+    Corpus scores have no interval and are not averaged.
+    """
     if study.labels:
         return
     from scipy.special import stdtrit
@@ -73,7 +76,7 @@ def _means(study: Study) -> Iterator[str]:
 
 
 def _win_rates(study: Study) -> Iterator[str]:
-    """Win rate of each system by each judge, and the flip rate of the judge."""
+    """Lines with the win rate of each system by each judge, and with the flip rate of each judge."""
     if study.preferences.frame.is_empty():
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
 
 MOST_PER_ITEM = 1.5
-"""Maximum mean number of annotators per item, above which the items of one annotator are not a cluster."""
+"""Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
 LEVEL = 0.25
 """Level of the test. If p is larger, the items of one annotator are not resampled together. The level is lenient, as
 usual for pooling variances, so that an undetected effect is too small to matter."""
@@ -23,7 +23,7 @@ CLEAR = 0.02
 
 
 FEWEST = 3
-"""Minimum number of annotators for results that generalise: two clusters say almost nothing about further clusters."""
+"""Minimum number of annotators for general results, because two clusters say almost nothing about further clusters."""
 
 
 class Assignment(NamedTuple):
@@ -40,14 +40,14 @@ class Assignment(NamedTuple):
     def message(self) -> str:
         """Text of the note."""
         differ = (
-            f"each item has one of {self.people} annotators, and these {self._differ} in which "
-            f"systems they prefer (permutation test, p = {self.p_value:.2g}). "
+            f"one of {self.people} annotators rated each item, and the annotators {self._differ} in their "
+            f"preferences among systems (permutation test, p = {self.p_value:.2g}). "
         )
         if self.people < FEWEST:
             return f"{differ}Results describe only these annotators; general results need at least {FEWEST} annotators"
         return (
             f"{differ}Items of one annotator are resampled as one cluster, so results generalise to further "
-            "annotators. More annotators make intervals narrower; more items hardly do"
+            "annotators. More annotators narrow the intervals; more items have little effect"
         )
 
     @property
@@ -58,8 +58,8 @@ class Assignment(NamedTuple):
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
     """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
 
-    There are no groups with only two annotators, if annotators share items, if a cluster of items or a group of
-    repeated items has several annotators, or without evidence of different preferences.
+    There are no groups in four cases: there are only two annotators, annotators share items, a cluster of items or a
+    group of repeated items has several annotators, or there is no evidence of different preferences.
     """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:
@@ -85,8 +85,8 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """A row per item, rater and `column` (an aspect and a system): the preference for the system minus the mean over
-    all items. Scores give preferences by ranks within item and rater."""
+    """One row per item, rater and `column` (an aspect and a system). The value is the preference for the system minus
+    the mean preference for the system over all items. For scores, preferences are the ranks within item and rater."""
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
     of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))

@@ -46,15 +46,15 @@ def count_battles(
 
     Notes
     -----
-    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
-    or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
-    (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except those for the displayed position. Only
-    a row for each pair, rater, order and word leaves the engine.
+    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems
+    (`model_a, model_b` or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`,
+    `aspect`, `order` (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except words for the
+    displayed position. The engine returns only one row for each pair, rater, order and word.
 
     `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
-    raters, one annotator gave all verdicts. `metrics` are the further raters to count (default: all). For a rater
-    without verdicts on the `aspect`, verdicts without an aspect are used. `orders` merges several verdicts of a rater
-    on one comparison as `leaderboard` does.
+    raters, one annotator gave all verdicts. `metrics` are the metrics to count (default: all raters that are not
+    human). If a rater has no verdicts on the `aspect`, its verdicts without an aspect are used. `orders` is the rule
+    for merging several verdicts of a rater on one comparison, as in `leaderboard`.
 
     Examples
     --------
@@ -93,7 +93,10 @@ def count_battles(
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
     turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
-    place = f"{words} means the column of the system, in either presentation order; write left and right for positions"
+    place = (
+        f"{words} is read as the name of a column, whatever the presentation order; if positions are meant, write "
+        "left and right"
+    )
     notes += noted(
         ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned["n"].sum()), place),
@@ -132,7 +135,7 @@ def _people(
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
-    """The rows of the aspect, and for a metric without such rows the rows without an aspect."""
+    """The rows of the aspect. If a metric has no rows of the aspect, its rows without an aspect are returned."""
     specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
     table = pl.DataFrame(

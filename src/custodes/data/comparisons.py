@@ -1,6 +1,6 @@
 """The table of comparisons: the preference of each rater between two outputs of an item.
 
-`ties_and_orders.py` derives its rows from scores and verdicts.
+`ties_and_orders.py` derives the comparisons from scores and verdicts.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ class Comparisons:
     raters, items, systems : tuple of str
         Labels; systems are sorted.
     rater, item, pair : int arrays of shape (n,)
-        Positions; pairs in the order of `pairs_of`. Rows are unique, sorted by rater, pair and item.
+        Positions of rater, item and pair. Pairs are in the order of `pairs_of`. Rows are unique and sorted by rater,
+        pair and item.
     sign : int8 array of shape (n,)
         1 if the first system of the pair is preferred, 0 for a tie, -1 if the second system is preferred.
     order : array of shape (n,)
-        1 if the first system was shown first, -1 if the second was, 0 if unknown; for merged verdicts the mean of these
-        codes.
+        1 if the first system was shown first, -1 if the second system was shown first, 0 if unknown. Merged verdicts
+        have the mean of these codes.
     """
 
     raters: tuple[str, ...]
@@ -80,7 +81,8 @@ class Comparisons:
     def of(
         cls, rows: pl.DataFrame, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
     ) -> Comparisons:
-        """From unique rows rater, item, system_a, system_b (positions, system_a < system_b), sign and order."""
+        """Comparisons from unique rows with rater, item, system_a, system_b (positions, system_a < system_b), sign and
+        order."""
         first, second = (rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b"))
         pair = pair_codes(first, second, len(systems))
         rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
@@ -102,7 +104,7 @@ class Comparisons:
 
     @classmethod
     def of_signs(cls, signs: Signs, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]) -> Self:
-        """From an array (pairs, raters, items), `ABSENT` for no preference.
+        """Comparisons from an array of preferences (pairs, raters, items), with `ABSENT` for no preference.
 
         >>> signs = np.array([[[1, 0]]], dtype=np.int8)
         >>> Comparisons.of_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
@@ -147,7 +149,8 @@ class Comparisons:
 
     @property
     def keys(self) -> NDArray[np.int64]:
-        """(n,): a number for each pair and item, equal for all raters; ascending within a rater."""
+        """(n,): a number that identifies the pair and the item, the same for all raters. The numbers of a rater are
+        ascending."""
         return self._keys(slice(None))
 
     def _keys(self, rows: slice) -> NDArray[np.int64]:
@@ -159,20 +162,20 @@ class Comparisons:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The raters with any comparison."""
+        """The raters that have at least one comparison."""
         return tuple(name for name, n in zip(self.raters, np.diff(self._ends), strict=True) if n)
 
     def rows_of(self, rater: int) -> slice:
-        """The rows of a rater by its position."""
+        """The rows of the rater at a position."""
         return slice(int(self._ends[rater]), int(self._ends[rater + 1]))
 
     def of_rater(self, rater: int) -> Comparisons:
-        """The comparisons of one rater by its position."""
+        """The comparisons of the rater at a position."""
         rows = self.rows_of(rater)
         return replace(self._rows(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
 
     def of_raters(self, raters: Sequence[int]) -> Comparisons:
-        """The comparisons of some raters by their positions, in this order."""
+        """The comparisons of the raters at these positions, in this order."""
         rows = np.concatenate([np.arange(self._ends[r], self._ends[r + 1]) for r in raters])
         number = np.diff(self._ends)[list(raters)]
         codes = np.repeat(np.arange(len(raters)), number)
@@ -187,7 +190,7 @@ class Comparisons:
         return replace(self, raters=self.raters + other.raters, **columns)
 
     def where(self, rows: NDArray[np.bool_]) -> Comparisons:
-        """The rows of a mask (n,)."""
+        """The rows that a mask (n,) selects."""
         return self._rows(rows)
 
     def _rows(self, rows: Any) -> Comparisons:
@@ -195,14 +198,15 @@ class Comparisons:
         return replace(self, **columns)
 
     def on_items(self, items: Ints) -> Comparisons:
-        """The comparisons on some items by their positions, in ascending order."""
+        """The comparisons on the items at these positions, which are in ascending order."""
         place = np.full(len(self.items), -1, dtype=self.item.dtype)
         place[items] = np.arange(len(items))
         some = self._rows(place[self.item] >= 0)
         return replace(some, item=place[some.item], items=tuple(self.items[int(i)] for i in items))
 
     def joint(self, *raters: int) -> Joint:
-        """The preferences of some raters (by position) on all comparisons that at least one of these raters rated."""
+        """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
+        rated."""
         columns = [self._keys(self.rows_of(r)) for r in raters]
         keys = columns[0]
         for other in columns[1:]:
@@ -218,7 +222,8 @@ class Comparisons:
 
     @cached_property
     def signs(self) -> Signs:
-        """(pairs, raters, items), `ABSENT` for no preference; `InputError` if too large for memory."""
+        """Preferences as an array (pairs, raters, items), with `ABSENT` for no preference. An array that is too large
+        for memory raises `InputError`."""
         check_cells(len(self.items), len(self.pairs), len(self.raters))
         signs = np.full((len(self.pairs), len(self.raters), len(self.items)), ABSENT, dtype=np.int8)
         signs[self.pair, self.rater, self.item] = self.sign
@@ -226,13 +231,14 @@ class Comparisons:
 
 
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the two systems of every pair, first < second, in the order of `itertools.combinations`."""
+    """Positions of the first and the second system of every pair (first < second), in the order of
+    `itertools.combinations`."""
     first, second = np.triu_indices(len(systems), 1)
     return first, second
 
 
 def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Index of each pair of positions (first < second) of n systems, in the order of `pairs_of`."""
+    """The index of each pair (first < second) among all pairs of n systems, in the order of `pairs_of`."""
     return first * n - first * (first + 1) // 2 + second - first - 1
 
 

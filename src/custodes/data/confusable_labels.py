@@ -1,4 +1,4 @@
-"""Labels that look equal but differ: in case, composed letters, Cyrillic and Greek letters, hidden characters."""
+"""Labels that look equal but differ in case, composed letters, Cyrillic or Greek letters, or hidden characters."""
 
 from __future__ import annotations
 

@@ -57,16 +57,18 @@ def count_pairs(
 
     Notes
     -----
-    `table` is a long table `item, system, rater, score` (optionally `aspect`; several rows of one rater and output are
-    averaged) in any dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. The engine
-    returns only one row per pair of systems. Rows without a score or an item are not counted.
+    `table` is a long table with the columns `item, system, rater, score` and optionally `aspect`, in any
+    dataframe that Narwhals supports: a Polars scan, a DuckDB relation, pandas and others. Several rows of one rater and
+    output are averaged. The engine returns only one row per pair of systems. Rows without a score or an item are not
+    counted.
 
     `human` are the annotators, `metrics` the metrics to compare (default: all raters except the annotators).
     `aggregate` combines several annotators: `mean` is the sign of the mean difference over annotators who rated both
     outputs, and `vote` is the side preferred by more annotators, or a tie. `human_ties` (default: rounding error only)
-    and `ties` (one number, or one per metric) are the largest differences that are ties, in score units. `directions`
-    has -1 for raters where lower is better. For a metric without rows of the `aspect`, rows without an aspect are used.
-    `systems` default to all systems that a selected rater rated. Pairs without a common item get zeros.
+    and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
+    `directions` has -1 for raters for which lower is better. If a metric has no rows of the `aspect`, its rows without
+    an aspect are used. The default of `systems` is all systems that a selected rater rated. The counts of pairs without
+    a common item are zero.
 
     Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
     number of items; each batch scans the table once. DuckDB needs one pass and spills to disk by its own
@@ -152,7 +154,8 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """The result of `counted_jointly`, from a single join with one column per rater, which is faster than rows."""
+        """The result of `counted_jointly`, computed from a single join with one column per rater, which is faster than
+        one row per rater."""
         column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
         scores = [
             nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
@@ -177,7 +180,7 @@ class _Plan:
         return count_cells(wide, [column[name] for name in self.metrics])
 
     def _sign(self, column: str, threshold: float) -> nw.Expr:
-        """The sign of a difference; null for null."""
+        """The sign of a difference; null if the difference is null."""
         present = ~nw.col(column).is_null()
         return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
@@ -194,7 +197,8 @@ class _Plan:
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
-    """Columns item, system, rater, aspect (strings), score (float) and item_level; rows without a score are dropped."""
+    """A table with item, system, rater, aspect (strings), score (float) and item_level; rows without a score are
+    dropped."""
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     check_columns(
@@ -225,7 +229,7 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
 
 
 def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-    """Lowest and highest score of items by rater, aspect and system: a small table, one pass."""
+    """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
     of_items = rows.select(
         "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
     )

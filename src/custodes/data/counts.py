@@ -31,7 +31,8 @@ LABELS = ("system_a", "system_b", "metrics")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` (the options of counting)."""
+    """The content of a file. `counts` has arrays by name, labels, and lists by column; `how` has the options of
+    counting."""
 
     format: str
     version: int
@@ -44,7 +45,7 @@ _FILE = msgspec.json.Decoder(_File)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source is a counts file, possibly compressed, by its name or its first bytes."""
+    """Whether the name or the first bytes of a source are those of a counts file, possibly compressed."""
     if not isinstance(source, str | Path):
         return False
     place = Path(source)
@@ -57,7 +58,7 @@ def is_counts(source: Any) -> bool:
 
 
 def _beginning(place: Path) -> bytes:
-    """The first bytes of the (decompressed) content; empty if it is not a file or cannot be read."""
+    """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
     if not os.path.isfile(place):
         return b""
     try:
@@ -74,7 +75,7 @@ _SHORT = 64  # bytes
 
 @checked
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
-    """Write counts to a file `NAME.counts.json`, which questions that accept counts read like a study.
+    """Write counts to a file `NAME.counts.json`. Questions that accept counts read this file like a study.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Raises
     ------
     InputError
-        For a file that is no counts file or was edited by hand, and for files that were counted differently.
+        For a file that is not a counts file or was edited by hand, and for files with different options of counting.
 
     Examples
     --------
@@ -158,7 +159,9 @@ def _read(place: Path) -> OutcomeCounts:
         if document.digest != digest([document.how, document.counts]):
             raise InputError("the content does not match the digest in the file")
         if (document.format, document.version) != (FORMAT, VERSION):
-            raise InputError(f"format {document.format!r}, version {document.version}, is unknown to this version")
+            raise InputError(
+                f"format {document.format!r}, version {document.version}, is unknown to this version of custodes"
+            )
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{place.name}: counts cannot be read: {problem}; count again with `custodes count`") from None

@@ -23,9 +23,10 @@ SELECTIONS = ("human", "metrics", "systems", "lower")
 
 
 def sum_counts(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
-    """The sum of the counts of several tables, which must have no common item; raters and systems are united.
+    """The sum of the counts of several tables without a common item. The result has the raters and systems of all
+    tables.
 
-    Raises `InputError` for counts that were counted differently.
+    Raises `InputError` if the options of counting differ.
     """
     first, *others = parts
     if not others:
@@ -71,7 +72,7 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
     names = f"{one.origin.name} and {other.origin.name} cannot be added"
     if one.origin.digest and one.origin.digest == other.origin.digest:
-        raise InputError(f"{names}: they are the same counts; give each file once")
+        raise InputError(f"{names}: both files hold the same counts; give each file once")
     if (one.by_order is None) != (other.by_order is None):
         raise InputError(f"{names}: one file counts scores and one counts verdicts; give counts of one kind")
     if bool(one.metrics) != bool(other.metrics):
@@ -80,14 +81,14 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     for rule in RULES:
         if (value := how.get(rule)) != (value_other := how_other.get(rule)):
             raise InputError(
-                f"{names}: {rule} differs, {shown(value)} and {shown(value_other)}; count both tables with the same "
-                f"options"
+                f"{names}: {rule} is {shown(value)} in one file and {shown(value_other)} in the other file; count "
+                "both tables with the same options"
             )
     human, human_other = set(how.get("human", ())), set(how_other.get("human", ()))
     if both := sorted(human & set(other.metrics) | human_other & set(one.metrics)):
         raise InputError(
-            f"{names}: raters that are human in one file are metrics in the other file ({listed(both)}); give each one "
-            f"kind"
+            f"{names}: these raters are human in one file and metrics in the other file: {listed(both)}; give each "
+            "rater one kind"
         )
     turned = set(how.get("lower", ())) ^ set(how_other.get("lower", ()))
     shared = {*one.metrics, *human} & {*other.metrics, *human_other}
@@ -104,14 +105,15 @@ def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 
 def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
-    """Number of items of each rater; raters with an unknown number in some part are omitted."""
+    """The number of items of each rater. If the number is unknown in one part, the rater is omitted."""
     raters = sorted({*chain.from_iterable(part.items for part in parts)})
     unknown = {rater for part in parts for rater in part.raters if rater not in part.items}
     return {rater: sum(part.items.get(rater, 0) for part in parts) for rater in raters if rater not in unknown}
 
 
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
-    """Common options of counting; a selection is kept only if all parts have a selection."""
+    """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
+    option."""
     hows = [part.origin.how for part in parts]
     rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
     selections = {

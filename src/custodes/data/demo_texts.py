@@ -42,8 +42,8 @@ ANSWERS = (
 def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.DataFrame:
     """Texts of three systems in the columns of the reader `outputs`: item, system, text, context.
 
-    Each system answers a guest's message and gets each fact wrong with its probability in `MISTAKES`. Raises
-    `OptionError` for no items.
+    Each system answers a guest's message and gets each fact wrong with the probability in `MISTAKES`. Raises
+    `OptionError` if `items` is 0.
 
     >>> texts = demo_texts(items=2)
     >>> texts.columns, texts["system"].to_list()[:3]

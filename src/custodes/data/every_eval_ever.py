@@ -1,4 +1,5 @@
-"""Scores in the schema of Every Eval Ever: per system an aggregate JSON and JSON Lines of its samples."""
+"""Scores in the schema of Every Eval Ever: for each system an aggregate file (JSON) and a file of samples (JSON
+Lines)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     """Write two files for each system of a study with scores, in the layout of the public data.
 
-    Below `into` these are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
+    The files are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl` in the folder `into`.
 
     Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
     texts are empty. Verdicts are not written, since the schema has no verdicts.

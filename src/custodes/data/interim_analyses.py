@@ -36,8 +36,8 @@ def no_interim_analyses() -> pl.DataFrame:
 
 
 def sequential_notes(looks: pl.DataFrame) -> list[Note]:
-    """A note on the results that remain valid in a sequentially annotated study; none if every pair had a single
-    analysis at a fixed number. The page on statistics has the simulation behind the note.
+    """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis
+    after a fixed number of annotations, there is no note. The page on statistics has the simulation behind the note.
 
     >>> sequential_notes(no_interim_analyses())
     []
@@ -56,7 +56,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
 
 
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
-    """The last completed interim analysis of each pair, with the number of its analyses (`looks`).
+    """The last completed interim analysis of each pair, with the number of interim analyses of the pair (`looks`).
 
     >>> last_looks(no_interim_analyses()).height
     0

@@ -1,4 +1,4 @@
-"""Items: document, domain or subset of each input, and its weight."""
+"""Items: the document, the domain or subset, and the weight of each input."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LARGEST = 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """One row per item, with '' and null for unknown values.
+    """A table with one row per item. Unknown values are '' or null.
 
-    Columns are cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight, probability
-    (of being annotated) and n_outputs (number of equal outputs that the item stands for). An item without a row is a
-    cluster of one item.
+    The columns are cluster (resampling unit: a document, a dialogue), group (domain, subset), dataset, weight,
+    probability (the probability that the item was annotated) and n_outputs (the number of equal outputs that the item
+    stands for). An item without a row is a cluster of one item.
     """
 
     frame: pl.DataFrame
@@ -43,10 +43,10 @@ class Items:
 
     @classmethod
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
-        """Check a table `item` and any of `cluster, group, dataset, weight, probability, n_outputs`.
+        """Check a table with `item` and any of the columns `cluster, group, dataset, weight, probability, n_outputs`.
 
-        A weight lies between 1e-12 and 1e12, a probability between 1e-12 and 1; a number of outputs is positive, and
-        equal for the items of a cluster.
+        A weight must lie between 1e-12 and 1e12, and a probability between 1e-12 and 1. A number of outputs must be
+        positive, and the same for all items of a cluster.
         """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
@@ -61,8 +61,8 @@ class Items:
         refuse(
             ~rows["weight"].is_between(1 / LARGEST, LARGEST),
             lambda numbers, first: (
-                f"{where}: weight {rows['weight'][first]:g} in row {numbers}; a weight lies between {1 / LARGEST:g} and"
-                f" {LARGEST:g}, and only ratios of weights matter, so divide all weights by the same number"
+                f"{where}: weight {rows['weight'][first]:g} in row {numbers}; allowed: {1 / LARGEST:g} to "
+                f"{LARGEST:g}. Divide all weights by the same number, since only ratios of weights matter"
             ),
         )
         refuse(
@@ -93,13 +93,13 @@ class Items:
         return bool((self.frame["n_outputs"] > 1).any())
 
     def joined(self, other: Items) -> Items:
-        """The rows of both tables; different values of one item raise `InputError`."""
+        """The rows of both tables. If an item has different values, `InputError` is raised."""
         both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
         frame = one_value_per_item(both)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:
-        """The rows of these items in this order, with empty labels for unknown items."""
+        """The rows of these items in this order; unknown items have empty labels."""
         labels = pl.DataFrame({"item": items}, schema={"item": pl.String})
         return labels.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
             pl.col("cluster", "group", "dataset").fill_null("")
@@ -107,7 +107,7 @@ class Items:
 
 
 def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
-    """One row per item with its value in each column; different values of one item raise `InputError`.
+    """A table with one row per item. If an item has different values in one column, `InputError` is raised.
 
     `where` names the table in the message (default: two inputs).
     """

@@ -1,4 +1,4 @@
-"""Join several inputs into one study: union of rows, check of the overlap, common scale of labels."""
+"""Join several inputs into one study, check the overlap, and convert labels to a common scale."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from custodes.errors import InputError, listed
 
 
 def join(studies: Sequence[Study]) -> Study:
-    """Join several studies: union of rows; overlap by item and system is checked and reported.
+    """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
 
-    Raises `InputError` if two inputs with ratings share neither an output nor a rater, or if a rater has both kinds.
+    Raises `InputError` if two inputs with ratings have no common output and no common rater, or if a rater is human in
+    one input and a metric in another input.
     """
     joined, *others = studies
     for other in others:
@@ -75,7 +76,7 @@ def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _relabelled(study: Study, column: pl.Expr) -> Study:
-    """The study of ratings with another item or system in each row."""
+    """The study of ratings with the item or system of each row replaced."""
     attributes, items = study.attributes, study.items
     return replace(
         study,
@@ -88,8 +89,8 @@ def _relabelled(study: Study, column: pl.Expr) -> Study:
 def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
     """Both studies, with equal item labels for logs of one task.
 
-    If one study is a log with items `TASK/SAMPLE` of a single task, the task is added to items of the other study that
-    are names of samples.
+    If one study is a log with items `TASK/SAMPLE` of a single task and the items of the other study are names of
+    samples, the task is added to these items.
     """
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
@@ -103,7 +104,8 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both tables; a common column has the values of `a`, and values of `b` where `a` has none."""
+    """The columns of both tables. A common column has the values of `a`; if `a` has no value, the value of `b` is
+    used."""
     if a is None or b is None:
         return b if a is None else a
     both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")

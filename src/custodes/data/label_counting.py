@@ -1,4 +1,4 @@
-"""Counts of equal labels from a table of outputs of any size, computed inside a table engine."""
+"""Counts of outputs with equal labels, computed inside a table engine from a table of any size."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from custodes.progress import Progress, silent
 WHERE = "count_labels"
 
 MOST_KINDS = 500
-"""Maximum number of kinds of outputs (system, labels, columns of `by`) if outputs share items or clusters."""
+"""Maximum number of distinct combinations of system, labels and columns of `by`, if outputs share items or clusters."""
 
 MOST_LABELS = 10_000
 """Maximum number of different labels of all raters and aspects, in a table with a row per label."""
 
 MOST_CLUSTERS = 200_000
-"""Maximum number of kinds of clusters without human labels."""
+"""Maximum number of distinct clusters without human labels. Two clusters are distinct if their outputs differ in
+system, labels or columns of `by`."""
 
 MOST_VALUES = 50
-"""Maximum number of values of a column of `by`. For numbers the maximum is `MOST_STEPS`, since more numbers would
-become quartiles of outputs."""
+"""Maximum number of distinct values of a column of `by`. For numbers the maximum is `MOST_STEPS`, since more numbers
+would be grouped into quartiles."""
 
 FURTHER_ROWS = 1_000
-"""Number of rows to add for a column that is constant in the first rows, with other values of this column."""
+"""Number of rows to read in addition if a column is constant in the first rows. These rows have other values in the
+column."""
 
 COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
 """Columns of the counts, before `n_outputs` and those of `by`."""
@@ -52,7 +54,7 @@ def count_labels(
     batches: int | None = None,
     progress: Progress = silent,
 ) -> pl.DataFrame:
-    """Count equal outputs of a table of labels, in the engine of the table, as a table that `rates` reads.
+    """Count the outputs with equal labels in the engine of the table. `rates` reads the result.
 
     Parameters
     ----------
@@ -62,11 +64,12 @@ def count_labels(
     columns : mapping, optional
         Roles of columns, as for `read`.
     by : sequence of str
-        Columns that are kept, for slices.
+        Columns to keep, so that `rates` can give results for slices.
     name : str
-        Name of the system, if the table names none, and beginning of the names of items that stand for several outputs.
+        Name of the system if the table has no system names. The names of items that stand for several outputs begin
+        with this name.
     batches : int, optional
-        Polars: number of batches of items (default: by the number of rows).
+        Number of batches of items, for Polars only (default: by the number of rows).
     progress : progress
         Progress bar.
 
@@ -74,13 +77,13 @@ def count_labels(
     -------
     DataFrame
         A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Outputs with a
-        human label, and all outputs of the same clusters, have separate rows. Each further row stands for `n_outputs`
-        equal outputs, or for outputs of equal clusters.
+        human label, and all outputs of the same clusters, have separate rows. Every other row stands for `n_outputs`
+        equal outputs, or for the outputs of `n_outputs` equal clusters.
 
     Raises
     ------
     InputError
-        For a table that is not one of labels, an output that occurs twice, or a column with many different values.
+        For a table without labels, an output that occurs twice, or a column with many different values.
     OptionError
         For an unknown column.
 
@@ -105,7 +108,8 @@ def count_labels(
 
 
 def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
-    """The layout of the labels, from the first rows and rows that differ from them in otherwise constant columns."""
+    """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
+    in the first rows."""
     flat = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
     head = collected(rows.select(flat).head(LOOKED_AT))
     parts = [head]
@@ -128,7 +132,10 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
             f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only"
         )
     if layout.cluster and not layout.item:
-        raise InputError(f"{WHERE}: no column numbers the outputs of clusters; name one with item=NAME")
+        raise InputError(
+            f"{WHERE}: clusters hold several outputs, and no column numbers these outputs; name such a column with "
+            "item=NAME"
+        )
     if layout.n_outputs:
         raise InputError(f"{WHERE}: column {layout.n_outputs!r} holds counts; give the table to rates")
     return layout
@@ -136,7 +143,7 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect, with the label of a row (null: none) and the distinct labels."""
+    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct labels."""
 
     name: str
     kind: str
@@ -155,13 +162,15 @@ class _Plan:
         All rows.
     layout : LabelLayout
     raters : mapping of str to _Rater
-        By the name of the column of its labels in `outputs`.
+        The raters, by the name of the column of labels in `outputs`.
     by : tuple of str
         Columns that are kept.
     unit : str
-        Column whose equal values make outputs dependent: `cluster`, `item` with several systems, else ''.
+        Column whose equal values make outputs dependent: `cluster`, or `item` if there are several systems, otherwise
+        ''.
     name : str
-        Name of the system if the table names none, and beginning of the names of items that stand for several outputs.
+        Name of the system if the table has no system names. The names of items that stand for several outputs begin
+        with this name.
     """
 
     rows: nw.LazyFrame[Any]
@@ -174,7 +183,7 @@ class _Plan:
     def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`.
 
-        `n` is the number of labels of one rater.
+        `n` is the largest number of labels that one rater gave to the output.
         """
         layout = self.layout
         key = {"system": _system(layout, self.name)}
@@ -203,7 +212,7 @@ class _Plan:
 
     @property
     def key(self) -> list[str]:
-        """Columns that must be equal for outputs without a human label to be counted as equal."""
+        """The columns that are equal in equal outputs without a human label."""
         return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
 
     @property
@@ -218,19 +227,19 @@ class _Plan:
 
     @cached_property
     def kinds(self) -> pl.DataFrame:
-        """All kinds of outputs without a human label."""
+        """One row per set of equal outputs without a human label, with the values of the columns `key`."""
         groups = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
         kinds = collected(groups.head(MOST_KINDS + 1)).sort(self.key)
         if kinds.height > MOST_KINDS:
             raise InputError(
-                f"{WHERE}: more than {MOST_KINDS} kinds of outputs by system, labels and {listed(self.by)}; give fewer "
-                "columns to by"
+                f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {listed(self.by)}; "
+                "give fewer columns to by"
             )
         return kinds
 
     def counted(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Outputs with human labels and all outputs of the same clusters, and the number `n` of remaining outputs or
-        clusters of each kind."""
+        """Two tables: the outputs with human labels together with all outputs of the same clusters, and the number `n`
+        of equal outputs or equal clusters among the remaining outputs."""
         outputs = self.outputs(rows)
         if self.layout.item:
             for row in collected(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
@@ -255,7 +264,8 @@ class _Plan:
         return collected(outputs.join(units, on=self.unit, how="semi")), collected(numbers)
 
     def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
-        """A row per kind of output, or per output of each kind of cluster, with `n_outputs`."""
+        """One row for each set of equal outputs, or for each output of a set of equal clusters, with the size
+        `n_outputs` of the set."""
         names = [name for name in kinds.columns if name != "n"]
         kinds = kinds.group_by(names).agg(n_outputs=pl.col("n").sum()).sort(names, nulls_last=True)
         kinds = kinds.with_columns(unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1)))
@@ -263,7 +273,8 @@ class _Plan:
             return kinds.rename({"unit": "item"})
         if kinds.height > MOST_CLUSTERS:
             raise InputError(
-                f"{WHERE}: more than {MOST_CLUSTERS} kinds of clusters without a human label; give fewer columns to by"
+                f"{WHERE}: clusters without a human label have more than {MOST_CLUSTERS} different contents "
+                "(system, labels and columns of by); give fewer columns to by"
             )
         rows = (
             kinds.unpivot(names, index=["unit", "n_outputs"], variable_name="place", value_name="times")
@@ -307,7 +318,7 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
         if column not in columns:
             raise OptionError(f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}")
         if column in (*COLUMNS, "n_outputs", layout.item, *layout.systems) or column in layout.used:
-            raise OptionError(f"{WHERE}: by={column!r} is already a column of labels; leave it out")
+            raise OptionError(f"{WHERE}: by={column!r}: this column holds labels; leave the column out of by")
         values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
         most = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
         if values.len() > most:
@@ -346,7 +357,7 @@ def _few(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
 
 
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
-    """The raters of a table with a column for each."""
+    """The raters of a table with one column per rater."""
     for column in (*layout.human, *layout.metrics):
         values = _few(collected(rows.select(column).unique().head(MOST_WORDS + 1)).to_series())
         rater, aspect = layout.criteria.get(column, (column, ""))

@@ -1,4 +1,4 @@
-"""Labels: known binary words, the positive one of two, and codes in a table of ratings."""
+"""Labels: known pairs of binary words, the positive word of a pair, and codes of labels in a table of ratings."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ MOST_STEPS = 11
 
 @dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """The labels of an aspect: `words` in the order of codes 0, 1, ...; of two words, the second is positive.
+    """The labels of an aspect: `words` in the order of codes 0, 1, ... If there are two words, the second word is
+    positive.
 
-    `ordered`: whether the codes have an order. `scores`: raters with scores instead of codes; a threshold turns scores
-    into labels.
+    `ordered` is true if the codes have an order. `scores` are the raters with scores instead of codes. A threshold
+    converts scores to labels.
     """
 
     words: tuple[str, ...]
@@ -75,7 +76,7 @@ class LabelScale:
 
 
 def label_words(column: pl.Series) -> pl.Series:
-    """Cells of a column as lower-case words; null if empty; integers without a decimal point."""
+    """Cells of a column as lower-case words. Empty cells become null, and integers lose their decimal point."""
     distinct = column.unique()
     words = _words(distinct)
     return column.replace_strict(distinct, words, return_dtype=pl.String) if len(distinct) else words
@@ -101,11 +102,12 @@ def is_binary(words: Iterable[str]) -> bool:
 
 
 def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
-    """The common scale of label columns (converted by `label_words`); the columns in `gold` contain human labels.
+    """The common scale of label columns that `label_words` converted. The columns in `gold` contain human labels.
 
-    Known binary labels are binary, even if they are from different pairs. Integers are ordinal; other words nominal, in
-    alphabetical order. With binary human labels, a numeric column holds scores; without human labels, a column with
-    non-integers next to binary labels holds scores.
+    Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
+    Other words make a nominal scale, in alphabetical order. If the human labels are binary, a numeric column with
+    values other than binary labels holds scores. If there are no human labels, a column with non-integers holds scores
+    if another column has binary labels.
 
     Raises
     ------
@@ -144,7 +146,7 @@ def _numbers(words: Iterable[str]) -> bool:
 
 
 def _fractions(words: Iterable[str]) -> bool:
-    """Whether the words are numbers, not all of them integers."""
+    """Whether the words are numbers that include a non-integer."""
     return _numbers(words) and not all(float(word).is_integer() for word in words)
 
 
@@ -157,7 +159,7 @@ def _is_number(word: str) -> bool:
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
-    """The negative and the positive word; if only one occurs, the known counterpart is added."""
+    """The negative and the positive word. If only one word occurs, the other word of the known pair is added."""
     pair = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
         if code not in pair:
@@ -166,7 +168,7 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
 
 
 def codes(column: pl.Series, scale: LabelScale) -> pl.Series:
-    """Codes (or scores) of words, as floats; null if empty."""
+    """Codes (or scores) of words, as floats; empty words become null."""
     numbers = column.cast(pl.Float64, strict=False)
     if column.name in scale.scores:
         return numbers
@@ -185,17 +187,17 @@ def on_one_scale(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and one has numbers (0 and 1, or scores of a judge), `scale_of` reads the numbers like a
-    column next to human labels.
+    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), `scale_of` reads the
+    numbers like a column in the table of the labels.
 
     Parameters
     ----------
     frames : pair of DataFrame
         Ratings with `rater`, `aspect` and `score`.
     scales : pair of mappings
-        Aspect to scale.
+        Scales by aspect.
     kind : mapping
-        Rater to 'human' or 'metric'.
+        Kind of each rater: 'human' or 'metric'.
     """
     united = {**scales[1], **scales[0]}
     for aspect in united:

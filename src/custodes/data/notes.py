@@ -1,4 +1,4 @@
-"""Notes: exclusions, inferences and undefined values, with counts, so that nothing is dropped silently."""
+"""Notes on exclusions, inferences and undefined values, with counts, so that nothing is dropped silently."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OF_ASPECT = " for aspect {!r}"
 class Note:
     """A note for the reader of a result.
 
-    `rule` is a short stable name (`missing-score`, `constant-metric`), `count` the number of cases (0 if not
-    countable), `aspect` the aspect concerned ('' for all).
+    `rule` is a short stable name (`missing-score`, `constant-metric`). `count` is the number of cases (0 if the cases
+    cannot be counted). `aspect` is the aspect that the note is about ('' for all aspects).
     """
 
     rule: str
@@ -39,7 +39,7 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
 
 def joined(notes: Iterable[Note]) -> list[Note]:
-    """The notes, with notes that differ only in the aspect merged.
+    """The notes, where notes that differ only in the aspect are merged into one.
 
     >>> [note.message for note in joined([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),

@@ -1,4 +1,4 @@
-"""Origin of counts: their file, and how they were counted."""
+"""Origin of counts: the file and the options of counting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Options with which counts were counted (`how`, as options of `custodes count`), with `name` and `digest` of their
-    file, if any."""
+    """The options of counting (`how`, the same as the options of `custodes count`), and the `name` and `digest` of the
+    file of counts, if there is a file."""
 
     how: Mapping[str, Any] = field(default_factory=dict)
     name: str = "counts"
@@ -25,7 +25,7 @@ def counted_by(
     systems: Sequence[str] | None,
     **settings: Any,
 ) -> Origin:
-    """The origin of counts made with these options; options that are not given are omitted.
+    """The origin of counts with these options. Options that are None are omitted.
 
     >>> counted_by(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}

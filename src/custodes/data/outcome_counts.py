@@ -45,20 +45,20 @@ CELLS = 15
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterCells:
-    """Preferences of all raters by groups of equal clusters, whose sums are resampled.
+    """Preferences of all raters in groups of equal clusters, for resampling sums over clusters.
 
-    Clusters with the same preferences are exchangeable, so one cluster represents each group, and the numbers of draws
-    per group are multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, which
-    are weighted by the numbers of draws.
+    Clusters with the same preferences are exchangeable, so one cluster represents each group. The number of draws from
+    each group is multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows. Each row
+    is weighted by the number of draws from its group.
 
     Attributes
     ----------
     number : int array of shape (groups,)
         Number of clusters in each group.
     group, cluster, pair : int arrays of shape (n,)
-        Group, cluster and pair of systems of each row, with one cluster per group.
+        Group, cluster and pair of systems of each row. Each group has the rows of one cluster.
     signs : int8 array of shape (raters, n)
-        Preferences of every rater, `ABSENT` where it has none.
+        Preferences of every rater, `ABSENT` for no preference.
     n_pairs : int
         Number of pairs of systems.
     """
@@ -75,7 +75,7 @@ class ClusterCells:
 
     @classmethod
     def of(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
-        """Cells of all raters; clusters (items,) are numbered from 0."""
+        """The preferences of all raters. `clusters` (items,) has the number of the cluster of each item, from 0."""
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
         n_clusters = int(clusters.max(initial=-1)) + 1
@@ -90,20 +90,23 @@ class ClusterCells:
         )
 
     def rows(self, cell: Signs, *, width: int) -> ClusterRows:
-        """Counts by pair and group of rows whose `cell` (n,) is below `width`."""
+        """Counts of rows by pair, group and `cell` (n,). Rows whose `cell` is not below `width` are left out."""
         return cluster_rows(self.pair, cell, self.group, width=width, n_tables=self.n_pairs, number=self.number)
 
     def drawn(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
-        """Bootstrap weights of groups, row 0 the data: yields slices of 1 + B, and weights (groups, some of 1 + B).
+        """Yield blocks of bootstrap weights of groups: a slice of the 1 + B resamples, and weights of shape (groups,
+        size of the slice). Resample 0 is the data.
 
-        Blocks are as large as arrays of `size` numbers per resample allow.
+        Blocks are as large as memory allows for arrays of `size` numbers per resample.
         """
         return redrawn(self.number, resamples, rng, size=size)
 
     def sums(self, values: NDArray[Any], rows: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
-        """A function from `drawn` numbers (groups, b) to sums of values (pairs * width, b), over some rows.
+        """A function that converts weights from `drawn` (groups, b) to weighted sums of values (pairs * width, b) over
+        the selected rows.
 
-        `values` and `rows` are of shape (n,); `cell` (n,), below `width`, defines separate sums within a pair.
+        `values` and `rows` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate sums within a
+        pair.
         """
         place = self.pair[rows] * width + (0 if cell is None else cell[rows])
         n_groups = len(self.number)
@@ -127,12 +130,12 @@ class OutcomeCounts:
     system_a, system_b, metrics : tuple of str
         Labels.
     by_order : data frame or None
-        If presentation orders are known: wins, ties and losses of system_a per rater ('human': combined annotators),
-        pair and order (1: system_a was shown first, -1: system_b, 0: unknown or both).
+        Wins, ties and losses of system_a by rater ('human': combined annotators), pair and order (1: system_a was shown
+        first, -1: system_b was shown first, 0: unknown or both). None if presentation orders are unknown.
     items : mapping of str to int
-        Number of items in the comparisons of each rater; unknown if the rater is missing here.
+        Number of items in the comparisons of each rater. Raters with an unknown number are omitted.
     origin, notes
-        How a table was counted, and notes on excluded rows.
+        The options of counting, and notes on excluded rows.
     """
 
     paired: Ints
@@ -151,7 +154,7 @@ class OutcomeCounts:
 
     @classmethod
     def of_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
-        """Counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
+        """Outcome counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
 
         The last two axes are the human and the metric outcome, where the last index means absent.
         """
@@ -168,7 +171,7 @@ class OutcomeCounts:
 
     @classmethod
     def of(cls, comparisons: Comparisons) -> OutcomeCounts:
-        """Outcome counts of the first rater (annotators) with every other rater."""
+        """Outcome counts of the first rater (the annotators) jointly with each further rater."""
         n_pairs = len(comparisons.pairs)
         tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
         for m in range(1, len(comparisons.raters)):
@@ -186,11 +189,11 @@ class OutcomeCounts:
 
     @property
     def metric(self) -> Ints:
-        """(pairs, metrics, 3): outcomes by each metric, over all items that it rated."""
+        """(pairs, metrics, 3): outcomes by each metric, over all items that the metric rated."""
         return np.asarray(self.paired.sum(axis=2) + self.metric_only)
 
     def check_both_sides(self) -> None:
-        """Raise `OptionError` unless there are counts of annotators and of a metric."""
+        """Raise `OptionError` if there are no joint counts of annotators and a metric."""
         if not (self.metrics and self.human.any()):
             raise OptionError(
                 "these counts have no comparison that annotators and a metric rated, but this question "
@@ -199,7 +202,7 @@ class OutcomeCounts:
 
     @cached_property
     def outcomes(self) -> pl.DataFrame:
-        """Wins, ties and losses as in `by_order`; if orders were not counted, they are unknown."""
+        """Wins, ties and losses in the form of `by_order`. If orders were not counted, all orders are 0 (unknown)."""
         if self.by_order is not None:
             return self.by_order
         sides = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
@@ -235,15 +238,16 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
     Parameters
     ----------
     preferences : table
-        Columns rater, item, system_a, system_b and sign, one row per rater and comparison; annotators are `HUMAN`.
+        Columns rater, item, system_a, system_b and sign, with one row per rater and comparison. The rater of annotators
+        is `HUMAN`.
     metrics : sequence of str
         The metrics, in the order of the result.
 
     Returns
     -------
     data frame
-        One row per pair with system_a, system_b, and a column METRIC_CELL for each position of a metric and each of
-        the `CELLS`.
+        One row per pair with system_a, system_b, and one column METRIC_CELL for each metric (by position) and each cell
+        of `CELLS`.
     """
     raters = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
@@ -259,7 +263,8 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
 
 
 def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
-    """Counts from one row per comparison: system_a, system_b, and the signs (null: none) of `HUMAN` and of metrics."""
+    """Counts from a table with one row per comparison: system_a, system_b, and the signs of `HUMAN` and of each metric
+    (null: no preference)."""
     codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
     joint = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.

@@ -33,9 +33,10 @@ WORDS = ("text", "content", "value")
 class Outputs:
     """Texts and images of a study.
 
-    `texts`: item, system, text (one row per output); `sources`: item, source, references, images (paths or addresses),
-    context (a text, or turns as JSON: a list of objects with role and text), meta (a JSON object as text), one row per
-    item; '' and [] if not given. `images`: item, system, image (a path or address), one row per image of an output.
+    `texts` has one row per output: item, system, text. `sources` has one row per item: item, source, references, images
+    (paths or addresses), context (a text, or turns as a JSON list of objects with role and text), meta (a JSON object
+    as text). Missing values of `sources` are '' or []. `images` has one row per image of an output: item, system, image
+    (a path or an address).
     """
 
     texts: pl.DataFrame
@@ -44,7 +45,7 @@ class Outputs:
 
     @classmethod
     def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
-        """From sources with some of their columns; missing columns and nulls become empty."""
+        """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         columns = [
             pl.col(name) if name in sources.columns else pl.lit(None, dtype=kind).alias(name)
             for name, kind in SOURCES.items()
@@ -55,7 +56,7 @@ class Outputs:
         return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
-        """The outputs, where paths of images relative to the folder are resolved and addresses are unchanged."""
+        """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
         named = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         here = {name: str(folder / name) for name in named if "\0" not in name and (folder / name).is_file()}
         if not here:
@@ -68,8 +69,8 @@ class Outputs:
         )
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
-        """The union with further outputs: the first text of an output, and the first non-empty value of an item per
-        column."""
+        """The outputs of both studies, and notes. An output has its first text, and an item has the first non-empty
+        value of each column."""
         texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         texts, sources, notes = first_of_each(texts, sources, where="two inputs")
         seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
@@ -79,7 +80,8 @@ class Outputs:
 def first_of_each(
     texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
-    """The first text of each output, the first non-empty value of an item per column, and notes on further values."""
+    """The first text of each output, the first non-empty value of each item in each column, and notes on further
+    values."""
     names = [name for name in sources.columns if name != "item"]
     lists = [name for name in names if sources[name].dtype == pl.List(pl.String)]
     filled = sources.with_columns(
@@ -91,11 +93,15 @@ def first_of_each(
     others = [name for name in names if several[name].any()]
     unlike = several.filter(pl.any_horizontal(others)).height if others else 0
     notes = noted(
-        ("texts-differ", several_texts, f"{where}: {several_texts} outputs have several texts; the first is used"),
+        (
+            "texts-differ",
+            several_texts,
+            f"{where}: {several_texts} outputs have several texts; the first text of each output is used",
+        ),
         (
             "sources-differ",
             unlike,
-            f"{where}: {unlike} items have several values of {listed(others)}; the first is used",
+            f"{where}: {unlike} items have several values of {listed(others)}; the first value of each item is used",
         ),
     )
     first = texts.unique(output, keep="first", maintain_order=True)
@@ -103,7 +109,8 @@ def first_of_each(
 
 
 def turns_of(cell: Any) -> list[tuple[str, str]] | None:
-    """Speaker and words of each turn of a dialogue: a list of objects, or its JSON. None for any other cell.
+    """The speaker and the words of each turn of a dialogue, which is a list of objects or JSON of such a list; None for
+    any other cell.
 
     >>> turns_of('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), turns_of("[1] a source")
     ([('user', 'Hi'), ('gpt', 'Hello')], None)
@@ -127,7 +134,7 @@ def turns_of(cell: Any) -> list[tuple[str, str]] | None:
 
 
 def _words(content: Any) -> str:
-    """The words of a turn: a text, or the texts of its parts."""
+    """The words of a turn, from a text or from the texts of several parts."""
     if isinstance(content, list):
         texts = (part.get("text") if isinstance(part, dict) else part for part in content)
         return "\n".join(text for text in texts if isinstance(text, str))

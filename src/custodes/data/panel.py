@@ -19,10 +19,10 @@ from custodes.stats.ratios import ratio
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Scores of raters on items x systems, higher is better.
+    """Scores of raters on items and systems; higher is better.
 
-    `values` (raters, items, systems) and `system_scores` (raters, systems) are system-level scores from the file. Both
-    are NaN if not rated. Repeats are averaged.
+    `values` (raters, items, systems) are scores of outputs. `system_scores` (raters, systems) are system-level scores
+    from the file. A missing score is NaN. Repeats are averaged.
     """
 
     values: Floats
@@ -43,7 +43,8 @@ class Panel:
     def from_study(
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
-        """The scores of these raters for one aspect; without rows of the aspect, a rater's rows without an aspect."""
+        """The scores of these raters for one aspect. If a rater has no scores for the aspect, its scores without an
+        aspect are used."""
         rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
@@ -67,13 +68,13 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
 
 
 def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:
-    """The position of the pair `system_a`, `system_b` of each row among all pairs of the sorted systems."""
+    """The position of the pair (`system_a`, `system_b`) of each row among all pairs of the sorted systems."""
     first, second = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
     return pair_codes(first, second, len(systems))
 
 
 def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
-    """Mean scores as an array with one axis per column of labels; NaN without a score."""
+    """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
     inside = (codes >= 0).all(axis=0)

@@ -14,10 +14,10 @@ Patterns = str | Sequence[str] | None
 
 
 def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, what: str) -> tuple[str, ...]:
-    """The labels that match, in their original order; a pattern without a match is an error with a suggestion.
+    """The labels that match, in the original order. A pattern without a match raises `OptionError` with a suggestion.
 
-    A complete label matches itself even if it contains glob characters or commas. With exclusions only (`!x`),
-    everything else is selected.
+    A complete label matches itself even if it contains glob characters or commas. If all patterns are exclusions
+    (`!x`), all remaining labels are selected.
 
     >>> select_labels("expert*,!expert2", ["expert1", "expert2", "bleu"], option="human", what="rater")
     ('expert1',)

@@ -54,11 +54,11 @@ class Preferences:
     """Verdicts of raters on pairs of outputs of one item.
 
     `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two
-    identical outputs, see `asked`), order ('ab', 'ba': the order in which the outputs were shown; '' unknown),
-    preference (1: system_a better, 0 tie, -1: system_b better), the rater's probabilities p_a, p_tie, p_b of these
-    preferences, and the duration in seconds (null: unknown). `missing` has the queries without an answer: the columns
-    up to order, and `why` (the reason in the file, else 'empty' or 'unreadable'). Questions treat such queries as not
-    rated; `consistency` counts them.
+    identical outputs, see `asked`), order ('ab' or 'ba', the order in which the outputs were shown; '' if unknown),
+    preference (1: system_a better, 0: tie, -1: system_b better), the probabilities p_a, p_tie, p_b of these preferences
+    according to the rater, and the duration in seconds (null: unknown). `missing` has the queries without an answer,
+    with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable'). Questions treat queries
+    without an answer as not rated; `consistency` counts these queries.
     """
 
     frame: pl.DataFrame
@@ -79,12 +79,12 @@ class Preferences:
         unreadable: pl.Series | None = None,
         unused: Sequence[str] = (),
     ) -> tuple[Preferences, list[Note]]:
-        """Check a table `item, system_a, system_b, rater, preference` (optionally `aspect`, `repeat`, `order`,
-        `invalid`, `p_a`, `p_tie`, `p_b`, `seconds`).
+        """Check a table with the columns `item, system_a, system_b, rater, preference` (optionally `aspect`, `repeat`,
+        `order`, `invalid`, `p_a`, `p_tie`, `p_b`, `seconds`).
 
-        Rows are reversed where necessary so that system_a < system_b. An empty preference is a missing verdict, which
-        is counted and stored in `missing` with the reason in `invalid`. `unreadable` marks rows whose verdict could not
-        be read. `unused` are columns of the file that may distinguish duplicate rows.
+        The systems of a row are exchanged if system_a > system_b. An empty preference is a missing verdict, which is
+        counted and stored in `missing` with the reason in `invalid`. `unreadable` marks rows whose verdict could not be
+        read. `unused` are columns of the file that may distinguish duplicate rows.
 
         >>> verdicts = pl.DataFrame(
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
@@ -154,7 +154,7 @@ class Preferences:
         return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
-        """First and second opinions.
+        """The first opinions and the second opinions.
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
         """
@@ -168,8 +168,8 @@ class Preferences:
         return self.where(pl.col("repeat") != NOT_ASKED)
 
     def half(self) -> pl.DataFrame:
-        """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders but have a verdict
-        in only one.
+        """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders and have a verdict
+        in only one order.
 
         >>> rows = {"item": 1, "system_a": "A", "system_b": "B", "rater": "j", "order": ["ab", "ba"]}
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half().height
@@ -186,7 +186,7 @@ class Preferences:
         -------
         frame : data frame
             One row per item, system_a, system_b, rater and aspect, in file order, with preference and order (1:
-            system_a was shown first, -1: system_b, 0: unknown, and the mean for merged orders).
+            system_a was shown first, -1: system_b was shown first, 0: unknown; the mean for merged orders).
         notes : list of Note
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """
@@ -196,14 +196,18 @@ class Preferences:
         merged = self._merged(orders)
         half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
-        left_out = f"{torn} comparisons excluded: the verdicts of a rater differ by order or repeat"
+        left_out = (
+            f"{torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
+            "repeats"
+        )
         mean = (
-            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged as the sign of the mean"
+            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            "these verdicts are merged as the sign of the mean"
         )
         halved = (
-            f"{half.height} comparisons excluded: queried in both orders, but with a verdict in only one order "
-            f"({counted(half['rater'])}), so the rater's position preference does not cancel; "
-            "orders='first' keeps such comparisons"
+            f"{half.height} comparisons are excluded because they were queried in both orders and have a verdict in "
+            f"only one order ({counted(half['rater'])}), so the position preference of the rater does not cancel. "
+            "To keep these comparisons, set orders='first'"
         )
         settled = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
@@ -230,7 +234,7 @@ def option(role: str, name: str) -> str:
 
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
-    """The columns p_a, p_tie and p_b, of which a row has all or none; an empty p_tie counts as 0."""
+    """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
     probabilities = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()

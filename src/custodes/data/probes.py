@@ -1,4 +1,4 @@
-"""Probes: a judge's outcomes of the same output in two forms."""
+"""Probes: outcomes of the same output in two forms, by a judge."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def no_probes() -> pl.DataFrame:
 
 
 def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """Check a table of probes as `judge` writes it.
+    """Return a checked table of probes in the format that `judge` writes.
 
-    Columns: item, system (whose output is changed), against (the other system; '' for a pointwise judge), rater,
-    aspect, probe, order, and the outcomes `plain` (of the output without the property) and `changed` (of the output
-    with the property), from 0 to 1 (null: no answer).
+    The columns are item, system (the system whose output is changed), against (the compared system; '' for a pointwise
+    judge), rater, aspect, probe, order, and the outcomes `plain` (for the output without the property) and `changed`
+    (for the output with the property). Outcomes lie between 0 and 1; null means no answer.
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]

@@ -1,4 +1,4 @@
-"""Raters: human or metric, with scale and direction, which are inferred if no file declares them."""
+"""Raters: kind (human or metric), scale and direction. If no file declares scale and direction, they are inferred."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ KINDS = ("human", "metric")
 
 @dataclass(frozen=True, kw_only=True)
 class Raters:
-    """One row per rater.
+    """A table with one row per rater.
 
     Columns: kind ('human', 'metric', '' while unknown), higher_is_better, low, high (null: not declared), person
     (false: an annotator slot, possibly shared by several persons), date, cost, cost_unit (unit of the cost; null:
-    unknown), own_system (a comma list of globs of the rater's own systems, such as systems of the same maker; null:
-    none), signature (everything that may change the scores of a metric or judge: library, version, parameters),
-    truncated (the proportion of outputs of which the rater read only a part). `directed`: raters whose direction was
-    declared in a table.
+    unknown), own_system (a comma list of globs of systems that belong to the rater, such as systems of the same maker;
+    null: none), signature (everything that may change the scores of a metric or judge, such as library, version and
+    parameters), truncated (the proportion of outputs that were truncated before the rater read them). `directed` are
+    the raters whose direction was declared in a table.
     """
 
     frame: pl.DataFrame
@@ -68,24 +68,25 @@ class Raters:
 
     @classmethod
     def infer(cls, kinds: Mapping[str, str]) -> Raters:
-        """Raters with known kinds only: higher is better, unknown scale, annotators are slots."""
+        """Raters of which only the kinds are known. Higher is better, the scale is unknown, and annotators are
+        slots."""
         rows = [
             {"rater": rater, "kind": kind, "higher_is_better": True, "person": False} for rater, kind in kinds.items()
         ]
         return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
-        """The raters of one kind, in order."""
+        """The raters of one kind, in the order of the table."""
         return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
 
     @property
     def kind(self) -> dict[str, str]:
-        """Rater to kind."""
+        """The kind of each rater."""
         return dict(zip(self.frame["rater"].to_list(), self.frame["kind"].to_list(), strict=True))
 
     @property
     def direction(self) -> dict[str, float]:
-        """Rater to +1 (higher is better) or -1 (lower is better)."""
+        """The direction of each rater: +1 (higher is better) or -1 (lower is better)."""
         return {
             rater: 1.0 if up else -1.0
             for rater, up in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
@@ -93,31 +94,31 @@ class Raters:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Rater to declared (low, high), if both are declared."""
+        """The declared bounds (low, high) of each rater that has both bounds."""
         declared = self.frame.drop_nulls(["low", "high"])
         return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
 
     @property
     def own_systems(self) -> dict[str, str]:
-        """Rater to the patterns of its own systems, if any."""
+        """The patterns of the systems that belong to each rater. Raters without patterns are omitted."""
         named = self.frame.drop_nulls("own_system")
         return dict(zip(named["rater"], named["own_system"], strict=True))
 
     def only(self, raters: Sequence[str]) -> Raters:
-        """These raters only, in this order."""
+        """The table of these raters only, in this order."""
         order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
         return replace(self, frame=order.join(self.frame, on="rater", how="left", maintain_order="left"))
 
     def with_kinds(self, kinds: Mapping[str, str]) -> Raters:
-        """The raters with some kinds set."""
+        """The raters, with the kinds of `kinds` set."""
         replaced = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
 
     def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
-        """The union with another table, with the values that either table declares.
+        """The raters of both tables, with the values that either table declares.
 
-        Lower is better if either table declares this. A note lists names with different signatures, which may be names
-        of two raters.
+        If either table declares for a rater that lower is better, this direction is used. A note lists names with
+        different signatures, since these names may stand for two raters.
         """
         both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         ends = pl.col("low").is_not_null() | pl.col("high").is_not_null()
@@ -142,10 +143,11 @@ class Raters:
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
     def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
-        """Fill in values of a side table; its column `rater` may hold globs (a literal name takes precedence).
+        """Fill in the values of a side table. The column `rater` of the side table may hold globs; a literal name takes
+        precedence.
 
-        Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM or
-        YYYY-MM-DD), cost, cost_unit (unit of the cost), own_system (a comma list of systems or globs), signature,
+        The columns are rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM
+        or YYYY-MM-DD), cost, cost_unit (unit of the cost), own_system (a comma list of systems or globs), signature,
         truncated (0 to 1).
         """
         frame = to_polars(table, where=where)
@@ -181,7 +183,7 @@ class Raters:
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
     def undeclared_directions(self) -> list[Note]:
-        """A note on metrics named like error metrics, if no table declares that lower is better.
+        """A note on metrics that have the names of error metrics, if no table declares that lower is better.
 
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
@@ -189,15 +191,15 @@ class Raters:
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
         silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
         message = (
-            "metrics named like metrics of `custodes score` for which lower is better: "
-            f"{listed(silent)}. Higher counts as better here; if not, give --raters with "
-            "higher_is_better"
+            f"these metrics have names of metrics of `custodes score` for which lower is better: {listed(silent)}. "
+            "Here higher counts as better; if lower is better, declare it in a raters table (--raters, column "
+            "higher_is_better)"
         )
         return noted((UNDECLARED, len(silent), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
-    """Non-empty values of each row, by its pattern of rater names."""
+    """The non-empty values of each row, by the pattern of rater names in the row."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]
@@ -218,7 +220,7 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
 
 
 def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
-    """A column of a side table by its type in `SCHEMA`; empty cells become null."""
+    """A column of a side table, converted to the type in `SCHEMA`; empty cells become null."""
     if name == "kind":
         return kind_column(frame, where=where).replace("", None)
     column = typed_column(frame, name, SCHEMA[name], where=where)
@@ -229,15 +231,15 @@ def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """A column `kind` of human / metric / empty."""
+    """The column `kind`, whose cells must be human, metric or empty."""
     kinds = label_column(frame, "kind", where=where, empty=True).str.to_lowercase()
     refuse_values(kinds, ~kinds.is_in([*KINDS, ""]), where=where, allowed="human, metric")
     return kinds
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
-    """Rater to kind, from the columns `rater` and (optional) `kind` of a data file; raises if a rater has both
-    kinds."""
+    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. A rater of both kinds
+    raises `InputError`."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
     declared = kinds.filter(pl.col("kind") != "")

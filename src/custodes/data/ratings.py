@@ -23,7 +23,7 @@ class Ratings:
     """Scores of outputs by raters (annotators or metrics).
 
     `frame` has the columns item, system, rater, aspect, repeat (strings) and score (finite float). An empty item marks
-    a system-level score, an empty aspect a rating of the output as a whole. A missing rating has no row.
+    a system-level score. An empty aspect marks a rating of the output as a whole. A missing rating has no row.
     """
 
     frame: pl.DataFrame
@@ -37,12 +37,12 @@ class Ratings:
     def make(
         cls, table: Any, *, where: str = "ratings", ignore: tuple[str, ...] = (), unit: str = "rows"
     ) -> tuple[Ratings, list[Note]]:
-        """Check a long table `item, system, rater, score` (optionally `aspect`, `repeat`, `invalid`), with notes on
-        excluded rows.
+        """Check a long table with the columns `item, system, rater, score` (optionally `aspect`, `repeat`, `invalid`),
+        and note excluded rows.
 
-        Rows without a score are missing ratings: excluded and counted by the reasons in `invalid`. In notes, `unit` is
-        the name of a row of the file (such as "cells" of a wide table). Text, infinities, empty labels and duplicate
-        keys raise `InputError` with the row.
+        Rows without a score are missing ratings, which are excluded and counted by the reasons in `invalid`. `unit` is
+        the word for rows in notes (such as "cells" for a wide table). Text, infinities, empty labels and duplicate keys
+        raise `InputError` with the row.
 
         >>> ratings, notes = Ratings.make(
         ...     pl.DataFrame({"item": [1], "system": ["A"], "rater": ["ann"], "score": [4]})
@@ -87,7 +87,7 @@ class Ratings:
         return cls(frame=ratings.drop_nulls("score")), notes
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
-        """First and second opinions.
+        """The first opinions and the second opinions.
 
         The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
         """
@@ -96,7 +96,8 @@ class Ratings:
 
 
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
-    """Raise for raters whose scores are so large or small that their squares overflow or underflow."""
+    """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
+    underflow."""
     largest = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
     for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
         if score:

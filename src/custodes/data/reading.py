@@ -1,4 +1,4 @@
-"""Read sources into one study: type of each source, mapping of its columns, and choice of the reader."""
+"""Read sources into one study: detect the type of each source, map its columns and select the reader."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def read(
     reader : str or None
         Format, one of `READERS` (default: by suffix and columns).
     raters, items : path, dataframe or None
-        Side tables, see `Study.describe`. A raters table `scores.raters.csv` next to `scores.csv` is read
+        Side tables, see `Study.describe`. A raters table `scores.raters.csv` in the folder of `scores.csv` is read
         automatically.
     columns : mapping or None
-        Role to column, or its path in nested JSON; for `score` also patterns such as 'human_{aspect}_{rater}', for
-        `text` a pattern such as 'output_{system}'.
+        Role to column, or to a path in nested JSON. The role `score` also accepts patterns such as
+        'human_{aspect}_{rater}', and the role `text` a pattern such as 'output_{system}'.
     schema : path or None
         TOML file with these options; arguments take precedence.
     invalid : {'error', 'drop', 'force'}, default 'error'
@@ -160,10 +160,10 @@ def read(
 
 
 def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies, with the labels of a table as human labels if `label` is the only column of labels in the table.
+    """The studies. If `label` is the only column of labels in a table, the labels of the table become human labels.
 
-    This holds only if all further studies have only metrics, which are not called `label`. Names such as `passed` name
-    no rater either, but such labels may be from a program.
+    This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
+    such as `passed` do not become human labels, because a program may have given these labels.
     """
     named_label = [study for study in studies if study.labels and study.metrics == (LABEL,)]
     if len(named_label) != 1 or len(studies) < 2 or any(study.humans for study in studies):
@@ -171,7 +171,7 @@ def _with_human_labels(studies: list[Study]) -> list[Study]:
     (study,) = named_label
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
-    message = f"{study.name}: column {LABEL} is read as human labels, since all further inputs have only metrics"
+    message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
     notes = (*study.notes, *noted(("human-labels", True, message)))
     human = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
     return [human if other is study else other for other in studies]
@@ -200,7 +200,8 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
-    """The sources without raters tables of other sources, since `*.csv` in a shell also lists raters tables."""
+    """The sources without raters tables that belong to other sources, since `*.csv` in a shell also lists raters
+    tables."""
     files = without_sidecars([place[0] for place in map(_place, sources) if place])
     return [source for source in sources if (place := _place(source)) is None or place[0] in files]
 
@@ -214,7 +215,8 @@ def _place(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
-    """A study with the tables of raters and probes next to its files, except the table given as `raters`."""
+    """The study, completed by the tables of raters and probes in the folder of its files. The table given as `raters`
+    is left out."""
     place = _place(raters)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
@@ -246,8 +248,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             ]
             lacks = (
                 f"{side.name}, read with {file.name}, does not name {listed(silent)}, so {side.name} may belong to "
-                "another file. For these metrics higher is taken as better, unless --raters declares "
-                "otherwise"
+                "another file. For these metrics higher counts as better; to change this, give --raters"
             )
             notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
             study = replace(study, notes=(*study.notes, *side.notes, *notes))
@@ -259,7 +260,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
 
 
 def _with_probes(study: Study, file: Path, part: str | None) -> Study:
-    """A study with the probes next to a file."""
+    """The study, completed by the probes in the folder of a file."""
     for path in sidecar_tables(file, PROBES, part):
         side = load_table(path)
         probes = read_probes(side.frame, where=side.name)
@@ -271,7 +272,8 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
 
 
 def takes_raters(file: Path) -> bool:
-    """Whether a raters table next to a file is read with it: only for tables of scores or verdicts."""
+    """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
+    verdicts."""
     try:
         opened = _opened(file, reader=None, invalid="force")
         if not isinstance(opened, LoadedTable):
@@ -283,7 +285,7 @@ def takes_raters(file: Path) -> bool:
 
 
 def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
-    """The study in a table; if its columns do not fit a reader, the error suggests a mapping that reads it."""
+    """The study in a table. If the columns fit no reader, the error suggests a mapping that reads the table."""
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
@@ -313,7 +315,8 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
 
 
 def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
-    """Whether a table can be read with a mapping and has at least this many systems (for texts alone, one)."""
+    """Whether a table can be read with a mapping and has at least `systems` systems. A table of texts needs only one
+    system."""
     try:
         study = _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except CustodesError:
@@ -372,14 +375,15 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do not "
-            f"map them"
+            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do "
+            "not map these columns"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
 
 def _labels(table: LoadedTable, columns: Columns) -> Study | None:
-    """The study of a table of labels, if no reader except that of wide tables fits; else None."""
+    """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
+    tables fits."""
     names = list(columns._renamed(table.frame.columns))
     fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
     if fitting not in (None, TABLE_READERS["wide"]):
@@ -394,7 +398,8 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
 def _completed(
     study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
 ) -> Study:
-    """A study with the digest and notes of its table, and with image paths relative to the folder of its file."""
+    """The study, completed by the digest and the notes of its table, and with paths of images resolved relative to the
+    folder of the file."""
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.beside(*folders))
@@ -451,13 +456,13 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     nearest_readers = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} match no reader",
-        f"; the nearest is {nearest}, which lacks {lacks}; near readers: {nearest_readers}. Map "
-        "your columns, as in "
-        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
+        f"; the most similar reader is {nearest}, which also needs {lacks}; similar readers: {nearest_readers}. Map "
+        f"your columns, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
     )
 
 
 def _table_readers() -> Iterator[TableReader]:
-    """Built-in readers, then those of other packages, which are loaded only if no built-in one fits."""
+    """The built-in readers, followed by the readers of other packages, which are loaded only if no built-in reader
+    fits."""
     yield from TABLE_READERS.values()
     yield from plugged_readers(OURS).values()

@@ -20,7 +20,7 @@ FEWEST_CELLS = 3
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
-"""Maximum proportion of different cells of two items that count as near."""
+"""Maximum proportion of cells in which two near items may differ."""
 LEAST_KINDS = 20
 """Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
 as many items suffice."""
@@ -31,16 +31,17 @@ MOST_CHECKED = 20
 
 
 def fingerprint(*columns: str) -> pl.Expr:
-    """The sum of the hashes of rows, which does not depend on their order; 44 bits, so that it cannot overflow."""
+    """The sum of the hashes of rows, which does not depend on the order of rows. Hashes have 44 bits, so that the sum
+    cannot overflow."""
     return (pl.struct(columns).hash() // 2**20).sum()
 
 
 def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
-    Equal scores count only if a coincidence is unlikely: more items must be equal to another item than nearly equal to
-    one (with at most half of the cells different), or all items must occur equally often. Items of one declared cluster
-    are not a group, since a cluster is resampled as a whole.
+    Equal scores count only if a coincidence is unlikely. This holds if there are more equal items than nearly equal
+    items (at most half of the cells differ), or if all items occur equally often. Items of one declared cluster are not
+    a group, since a cluster is resampled as a whole.
     """
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)
@@ -59,7 +60,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
-    """The items table (see `Items`) in which each group of items, with the clusters of its members, is one cluster."""
+    """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
     missing = labels.to_frame().join(items, on="item", how="anti")
     frame = pl.concat([items, missing], how="diagonal").with_columns(
@@ -104,7 +105,8 @@ def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
 
 
 def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
-    """A row per item and `cell`, the rating of an output or a pair of outputs by a rater: `item`, `cell`, `value`."""
+    """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
+    of outputs, by a rater."""
     mine = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
     scores = study.ratings.frame.filter(mine).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
@@ -118,14 +120,15 @@ def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
 
 
 def _items(cells: pl.DataFrame) -> pl.DataFrame:
-    """A row per item: a fingerprint of its cells, their number and the number of distinct values."""
+    """A table with one row per item: a fingerprint of the cells, the number of cells and the number of distinct
+    values."""
     return cells.group_by("item", maintain_order=True).agg(
         own=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
     )
 
 
 def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of k items if all items occur k times."""
+    """Groups of k equal items, if every item occurs k times."""
     whole = _items(cells)
     kinds = whole.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
     times = gcd(*map(len, kinds))
@@ -135,7 +138,7 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells; no groups if at least as many items are nearly equal.
+    """Groups of items with equal cells. If at least as many items are nearly equal, there are no groups.
 
     `whole`: the rows of `_items`.
     """
@@ -148,13 +151,13 @@ def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
-    """Whether there are too few items, or too coarse scores, for equal items to be evidence of copies."""
+    """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
     return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
-    """Number of items that are nearly, but not exactly, equal to an item of the groups."""
+    """The number of items that are nearly, but not exactly, equal to an item in a group."""
     sizes = whole.select("item", "n")
     matches = (
         cells.filter(pl.col("item").is_in(items))
@@ -174,7 +177,8 @@ def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
 
 
 def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The groups, merged if they share a label; labels and groups in the order of first occurrence."""
+    """The groups, where groups with a common label are merged. Labels and groups are in the order of first
+    occurrence."""
     group_of: dict[str, list[str]] = {}
     for group in groups:
         for label in group:

@@ -1,4 +1,4 @@
-"""The role of an annotation: a first opinion counts for systems, a second one only measures annotators."""
+"""The role of an annotation: first opinions count for systems, and second opinions only measure annotators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ ROLES = (PRIMARY, SECOND)
 
 
 def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
-    """Rows of a file that are second opinions, by its column `role`; None if no cell is one of `ROLES`.
+    """Whether each row of a file is a second opinion, according to the column `role`; None if no cell is one of
+    `ROLES`.
 
     An empty cell is a first opinion. A column of that name with other words is ignored.
 

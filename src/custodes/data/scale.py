@@ -21,7 +21,8 @@ BEYOND = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Bounds of a rater's scores: declared in a raters file, else the observed range.
+    """Bounds of a rater's scores, as declared in a raters file. Without a declaration, the bounds are the observed
+    range.
 
     >>> Scale(low=1, high=5).comparable(Scale(low=0, high=100))
     False
@@ -34,14 +35,14 @@ class Scale:
 
     @classmethod
     def seen(cls, scores: NDArray[np.float64]) -> Scale:
-        """The observed range of the scores of a rater (NaN ignored)."""
+        """The observed range of the scores of a rater; NaN is ignored."""
         defined = scores[np.isfinite(scores)]
         if not defined.size:
             return cls(low=np.nan, high=np.nan, n=0)
         return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
 
     def comparable(self, other: Scale) -> bool:
-        """Whether scores on the two scales can be averaged.
+        """Whether scores on this scale and the scale `other` can be averaged.
 
         The declared bounds must be equal, or the observed ranges must overlap enough.
         """
@@ -67,7 +68,7 @@ LEAST_TOP = 3
 
 @dataclass(frozen=True, kw_only=True)
 class MissingCode:
-    """A value that occurs `n` times among scores from `low` to `high`, and may be a code for missing."""
+    """A value that occurs `n` times among scores from `low` to `high`, and that may be a code for a missing score."""
 
     value: float
     n: int
@@ -79,10 +80,11 @@ class MissingCode:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
-        """The lowest or highest value, if this value may be a code for missing.
+        """The lowest or highest value, if this value may be a code for a missing score; otherwise None.
 
-        A code is the only negative integer below a scale that starts at 0 or above, or a number of nines (99, -999)
-        whose distance to the scale is larger than the width of the scale.
+        A value may be a code in two cases. In the first case, the value is the only negative integer, and the scale
+        starts at 0 or above. In the second case, all digits of the value are nines (99, -999), and the distance of the
+        value to the scale is larger than the width of the scale.
         """
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
         for at, rest in ((0, values[1:]), (-1, values[:-1])):

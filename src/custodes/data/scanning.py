@@ -1,4 +1,5 @@
-"""Files as tables of an engine, which may be larger than the memory: Polars scans files, DuckDB spills to disk."""
+"""Files as tables of an engine. The files may be larger than the memory: Polars scans files, and DuckDB spills to
+disk."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ def scanned(
 ) -> Iterator[Any]:
     """The rows of files of one type as a table of the engine, with `columns` (role to name) renamed.
 
-    `memory_limit` ('2GB') and `spill`, the folder for DuckDB's temporary files. Raises `InputError` for missing files
-    and for files of several types, `OptionError` for options that Polars does not have.
+    `memory_limit` (such as '2GB') and `spill` (the folder for temporary files) are options of DuckDB. Raises
+    `InputError` for missing files and for files of several types, and `OptionError` for options that Polars does not
+    have.
     """
     files, kind = _files(sources)
     if engine == "polars":
@@ -79,7 +81,8 @@ def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
 
 @in_engine("count")
 def _check_alike(files: Sequence[Path], kind: str) -> None:
-    """Raise `InputError` if files have different columns; rows of JSON Lines may lack columns."""
+    """Raise `InputError` if files have different columns. Files of JSON Lines may differ, since rows may lack
+    columns."""
     if kind == "json" or len(files) < 2:
         return
     scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
@@ -93,7 +96,8 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
 
 
 def _check_spill(folder: str) -> None:
-    """Raise `OptionError` for a folder that is not writable, which DuckDB would report only when it needs it."""
+    """Raise `OptionError` for a folder that is not writable. DuckDB would report this only when it writes to the
+    folder."""
     try:
         Path(folder).mkdir(exist_ok=True)
         with TemporaryFile(dir=folder):

@@ -26,12 +26,14 @@ LIKERT = 5
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedMetric:
-    """How a metric rates an output: `signal` times its true quality, plus `favours`, plus normal noise of sd `noise`.
+    """How a metric rates an output. The latent score is `signal` times the true quality, plus a bonus from `favours`,
+    plus normal noise with standard deviation `noise`.
 
     `favours` maps systems to a bonus, in units of quality. `copies` names an earlier metric whose latent score is used
-    instead of a new latent score. `levels` makes scores the integers 1 to levels, as of a judge (0: continuous scores
-    in (0, 1)). With `by_aspect` the metric rates each aspect, otherwise the mean of all aspects. If `higher_is_better`
-    is false, the metric is a distance in (0, inf). `missing` is the proportion of items without scores.
+    instead of a new latent score. With `levels`, scores are the integers from 1 to `levels`, as from a judge (0:
+    continuous scores in (0, 1)). With `by_aspect` the metric rates each aspect; otherwise it rates the mean of all
+    aspects. If `higher_is_better` is false, the metric is a distance in (0, inf). `missing` is the proportion of items
+    without scores.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Truth:
     """The true values of a simulation.
 
     `quality` (systems, aspects) is the true quality of systems, and `latent` (items, systems, aspects) is the true
-    quality of outputs; higher is better. `favours` (metrics, systems) is the bonus that each metric gives.
+    quality of outputs. Higher is better. `favours` (metrics, systems) is the bonus that each metric gives.
     """
 
     systems: tuple[str, ...]
@@ -76,7 +78,7 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A study with true values, and the `recipe` (arguments of `simulate`) for drawing further studies."""
+    """A study with true values. `recipe` has the arguments of `simulate` for drawing further studies."""
 
     study: Study
     truth: Truth
@@ -106,24 +108,26 @@ def simulate(
     missing: float = 0.0,
     name: str = "simulated",
 ) -> Simulation:
-    """Draw a study from a latent normal model: system + difficulty of the document and item + item by system effect.
+    """Draw a study from a latent normal model: system effect + difficulty of the document and the item + item-by-system
+    effect.
 
     Parameters
     ----------
     items : int
         Number of items.
     quality : mapping
-        System to one value per aspect, in Likert points.
+        Quality of each system: one value per aspect, in Likert points.
     aspects : sequence of str
         Names of the aspects.
     annotators : mapping
-        Annotator to reliability in (0, 1]. Ratings are rounded to 1-5.
+        Reliability of each annotator, in (0, 1]. Ratings are rounded to 1-5.
     metrics : sequence of SimulatedMetric
         Metrics.
     documents, groups : optional
         Clusters of items (default: none), and groups of documents.
     difficulty, spread : float
-        Standard deviations of the effect of an item on all systems, and of the effect of an item on a single system.
+        Standard deviations of the effect of an item on all systems (`difficulty`), and of the effect of an item on a
+        single system (`spread`).
     missing : float
         Proportion of missing human ratings.
     rng : int or Generator
@@ -220,9 +224,10 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
 def demo_simulation() -> Simulation:
     """The embedded demo with its true values: 80 texts of 16 documents, six systems, three annotators, seven metrics.
 
-    By design, `learned` is good; `selfeval` favours Dogwood and rates Dogwood as high as the best system; `overlap` and
-    `overlap-stem` are near duplicates; `noise` is random; `judge` rates each aspect from 1 to 5 and ties often;
-    `distance` is lower for better texts and lacks a tenth of them; Birch and Cedar are equally coherent.
+    By design, `learned` is a good metric, and `noise` is random. `selfeval` favours Dogwood and rates Dogwood as high
+    as the best system. `overlap` and `overlap-stem` are near duplicates. `judge` rates each aspect from 1 to 5 and
+    often gives ties. `distance` is lower for better texts and has no score for a tenth of the texts. Birch and Cedar
+    are equally coherent.
     """
     return simulate(
         items=80,
@@ -254,7 +259,7 @@ def demo_simulation() -> Simulation:
 
 
 def demo_study() -> Study:
-    """Read the embedded demo: a small study with known answers (see `demo_simulation`).
+    """Read the embedded demo, which is a small study with known answers (see `demo_simulation`).
 
     Returns
     -------
@@ -311,7 +316,8 @@ def _check(
 
 
 def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
-    """Check the memory: each output takes a number per aspect in an array, and a row per aspect in a table."""
+    """Check that the study fits into memory. Each output takes one number per aspect in an array, and one row per
+    aspect in a table."""
     _check_range("items", items, 1)
     for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
         if not n:
@@ -331,7 +337,8 @@ def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
 
 
 def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
-    """Item labels and their side table; documents are consecutive items, and groups alternate between documents."""
+    """The labels and the side table of items. Documents consist of consecutive items, and groups alternate between
+    documents."""
     n_documents = items if documents is None else documents
     if not 1 <= n_documents <= items:
         raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
@@ -347,7 +354,8 @@ def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[
 
 
 def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
-    """(items, aspects): half the variance is between documents, half between items."""
+    """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
+    document."""
     of_items = rng.normal(size=(side.height, n_aspects))
     clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
     shared = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
@@ -355,7 +363,7 @@ def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.rand
 
 
 def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:
-    """True quality that the metric rates: every aspect, or the mean of the aspects."""
+    """The true quality that the metric rates, which is the quality of every aspect or the mean over aspects."""
     return latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
 
 
@@ -368,7 +376,7 @@ def _rounded(view: Floats, levels: int) -> Floats:
 
 
 def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
-    """The latent value as a score.
+    """The score for a latent value.
 
     Without levels the mapping is strictly monotone, so that true preferences are preserved.
     """
@@ -380,7 +388,7 @@ def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
 def _rows(
     scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
 ) -> pl.DataFrame:
-    """Long ratings from (items, systems, aspects); NaN is a missing row."""
+    """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
     item, system, aspect = np.nonzero(np.isfinite(scores))
     columns = {
         "item": pl.Series(items).gather(item),

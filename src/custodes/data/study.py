@@ -1,4 +1,4 @@
-"""Study: ratings, verdicts, raters, items and texts; the result of `read` and the input of questions."""
+"""Study: ratings, verdicts, raters, items and texts. A study is the result of `read` and the input of questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 NO_METRIC = (
-    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
+    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need no "
+    "metric)"
 )
 POOLED = "pooled-aspects"
 """The note on annotators that have names of aspects."""
@@ -50,14 +51,15 @@ class Study:
     """Ratings, raters, items and texts of one study, with notes on excluded rows.
 
     Every row names a rater, and `raters` has the kind of each rater. `name` and `digest` identify the input.
-    `selection` is the default selection of questions (see `select`). `sides`: whether the systems are sides of a pair
-    (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`:
-    second opinions on questions with an earlier answer; these only measure annotators, and no question on systems uses
-    them. `probes`: outcomes of outputs in two forms (see `data.probes`), which only `consistency` uses. `looks`:
-    interim analyses, if answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of
-    codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`:
-    whether the input names no system, so that the only system is named after the file. `cache`: results that several
-    questions share, for a study `with_cache`; a study derived from this study has an empty cache.
+    `selection` is the default selection of questions (see `select`). `sides` is true if the systems are sides of a pair
+    (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`
+    are second opinions, that is, answers to a question after the first answer. Second opinions only measure annotators;
+    questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
+    `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
+    `data.interim_analyses`). `labels` has the words of codes by aspect. `attributes` has item, system and further
+    columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only system is
+    named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`. A
+    study that is derived from this study has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -111,7 +113,8 @@ class Study:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that annotators rated, or metrics if there are no annotators ('' for ratings without one)."""
+        """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, the aspects
+        that metrics rated."""
         return _labels(self._rows_of(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
@@ -120,21 +123,21 @@ class Study:
         return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique().sort()
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
-        """Rater, aspect and item of all ratings and verdicts of some raters."""
+        """The rater, the aspect and the item of each rating and verdict of these raters."""
         chosen = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
         return pl.concat([kept(frame, chosen) for frame in frames])
 
     def with_cache(self) -> Study:
-        """The study with a cache for several questions: shared results are computed once and stay in memory with the
-        study."""
+        """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
+        the study."""
         study = replace(self)
         object.__setattr__(study, "cache", {})
         return study
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of `compute`, which must depend on this study and `key` only; from the cache if there is a
-        cache."""
+        """The result of `compute`, from the cache if there is a cache. The result must depend only on this study and
+        `key`."""
         if self.cache is None:
             return compute()
         if key not in self.cache:
@@ -179,9 +182,10 @@ class Study:
     ) -> Study:
         """The selected part of the study, in which every rater is either human or metric.
 
-        Patterns are comma lists of globs, `!` excludes; `metrics` also accepts `@aspect` and `@noaspect`. The
-        default annotators are all raters of kind human. Exclusions are noted. Unknown names raise `OptionError` with a
-        suggestion. A study without annotators or without metrics also raises it, unless `one_side` is true.
+        Patterns are comma lists of globs; a glob after `!` excludes labels. `metrics` also accepts `@aspect` (metrics
+        with an aspect) and `@noaspect` (metrics without an aspect). By default, all raters of kind human are the
+        annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
+        study without annotators or without metrics also raises `OptionError`.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
@@ -206,7 +210,7 @@ class Study:
             who = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
             if not one_side:
                 need_none = "leaderboard or consistency, which work without human ratings"
-                raise InputError(f"{self.name}: {who}; add them, or use {need_none}")
+                raise InputError(f"{self.name}: {who}; add human ratings, or use {need_none}")
             people_notes += noted(("annotators-without-ratings", len(people), f"{who}: metrics only"))
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
@@ -289,7 +293,7 @@ class Study:
         if kinds and set(kinds.values()) == {"metric"}:
             return (
                 f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
-                "collect them by custodes annotate new (leaderboard and consistency need none)"
+                "collect human ratings with custodes annotate new (leaderboard and consistency need no annotators)"
             )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
@@ -309,12 +313,15 @@ class Study:
             allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
             candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
-                raise OptionError(f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects by its aspect")
+                raise OptionError(
+                    f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects metrics with or without "
+                    "an aspect"
+                )
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or that have the name of an annotator with another
+        """A note on metrics of undeclared kind that look human, or whose name is that of an annotator with a different
         aspect."""
         kinds = self.raters.kind
         unknown = [name for name in judges if not kinds[name]]
@@ -324,7 +331,7 @@ class Study:
         return noted(("annotators-as-metrics", len(likely), message))
 
     def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        """A note on annotators with names of several aspects."""
+        """A note on annotators whose names contain several aspects."""
         pooled = pooled_aspects(people) if "" in aspects else []
         message = (
             f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an "
@@ -374,7 +381,8 @@ class Study:
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of each rater for this aspect, or the rows without an aspect if a rater has none for this aspect."""
+    """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
+    returned."""
     specific = pl.col("aspect") == aspect
     if rows.select(specific).to_series().all():
         return rows
@@ -383,7 +391,7 @@ def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 
 
 def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """All rows of verdicts, without the column of seconds if it is empty."""
+    """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
     has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
     return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
 
@@ -404,7 +412,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:
-    """Raise if an own system of a rater is not a system of the study."""
+    """Raise `InputError` if a system that belongs to a rater is not a system of the study."""
     for rater, patterns in study.raters.own_systems.items():
         try:
             select_labels(patterns, study.systems, option="own_system", what="system")

@@ -1,6 +1,6 @@
-"""Conversion of any dataframe to a validated Polars frame with string labels; errors name the row.
+"""Conversion of any dataframe to a validated Polars frame with string labels. Error messages give the row.
 
-Rows are counted from 1, without the header and without blank lines, in files and dataframes alike.
+In files and in dataframes, rows are counted from 1, without the header and without blank lines.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ EXACT_INTEGERS = 2.0**53
 
 
 def to_polars(table: Any, *, where: str) -> pl.DataFrame:
-    """Any dataframe that Narwhals supports (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame.
+    """A Polars frame from any lazy or eager dataframe that Narwhals supports (pandas, Polars, PyArrow, DuckDB).
 
-    Raises `InputError` for other objects, and if `check_names` does.
+    Raises `InputError` for other objects, and for column names that `check_names` rejects.
     """
     frame = bytes_as_text(_polars_frame(table, where=where))
     check_names(frame.columns, where=where)
@@ -64,7 +64,8 @@ def check_names(names: Iterable[str], *, where: str) -> None:
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
-                f"{where}: column {shown(name)} cannot be read, because '*' and '^...$' select other columns; rename it"
+                f"{where}: the column name {shown(name)} is not allowed, because '*' and '^...$' are patterns that "
+                "select columns; rename the column"
             )
 
 
@@ -104,7 +105,7 @@ def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
 
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
-    """A column of values of one type; values of several types, and integers beyond 64 bits, become text.
+    """A column of values. Values of several types and integers of more than 64 bits become text.
 
     >>> series_of("cells", [1, "a", None]).to_list()
     ['1', 'a', None]
@@ -128,7 +129,8 @@ def _is_missing(value: Any) -> bool:
 def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> list[Note]:
-    """Raise if a required column is missing or an unknown column looks misspelled; the notes name unused columns."""
+    """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
+    columns."""
     allowed = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
     extra = [name for name in frame.columns if name not in allowed]
@@ -147,7 +149,8 @@ def check_columns(
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
-    """The first of several sets of columns that a table contains; if it contains none, raises with the missing columns.
+    """The first of several sets of columns that is complete in the table. If no set is complete, `InputError` names the
+    missing columns.
 
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
@@ -160,7 +163,8 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
 
 
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of labels as stripped strings; an empty cell becomes '' if allowed, else it is an error."""
+    """A column of labels as stripped strings. If `empty` is true, an empty cell becomes ''; otherwise an empty cell
+    raises `InputError`."""
     if name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
     column = frame[name]
@@ -190,7 +194,8 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
 
 
 def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
-    """A column of finite numbers; empty cells become null, text and infinities raise with their row."""
+    """A column of finite numbers. Empty cells become null. Text and infinities raise `InputError`, which gives the
+    row."""
     if name not in frame.columns:
         return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(name)
     column = frame[name]
@@ -221,28 +226,30 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
 
 
 def _way_out(text: str) -> str:
-    """Advice for a text that is not a number but may be one in the notation of another country."""
+    """Advice for a text that is not a number but may be a number in the notation of another country."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
             "write numbers with a decimal point and without thousands separators (decimal commas are "
             "read only if a semicolon or tab separates the cells and the column has no thousands "
             "separators)"
         )
-    return "leave the cell empty where nothing was rated"
+    return "if nothing was rated, leave the cell empty"
 
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
 def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of true and false; an empty cell becomes null if allowed, else it raises."""
+    """A column of true and false. If `empty` is true, an empty cell becomes null; otherwise an empty cell raises
+    `InputError`."""
     text = label_column(frame, name, where=where, empty=empty).str.to_lowercase()
     refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
     return text.is_in(TRUE).set(text == "", None)
 
 
 def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
-    """A column of a declared Polars type: labels, booleans, numbers or integers; see these functions."""
+    """A column converted to a declared Polars type (labels, booleans, numbers or integers), with the checks of the
+    function for this type."""
     if kind == pl.String:
         return label_column(frame, name, where=where, empty=empty)
     if kind == pl.Boolean:
@@ -254,7 +261,7 @@ def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty
 
 
 def counted_cells(column: pl.Series) -> tuple[int, int]:
-    """Number of non-empty cells, and number of cells that are numbers."""
+    """The number of non-empty cells, and the number of cells that are numbers."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
@@ -266,7 +273,7 @@ def counted_cells(column: pl.Series) -> tuple[int, int]:
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
-    """Raise, naming the rows, if a key occurs twice."""
+    """Raise `InputError` if a key occurs twice; the message gives the rows."""
     doubled = frame.filter(repeated(frame, key))
     if doubled.is_empty():
         return
@@ -279,7 +286,8 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
 
 
 def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
-    """Whether the key of a row occurs more than once: by hashes, which are fast, and by labels for equal hashes.
+    """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
+    hashes labels are compared.
 
     >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
@@ -307,7 +315,7 @@ def distinct(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def counted(words: pl.Series) -> str:
-    """Number of occurrences of each word, the most frequent first.
+    """The number of occurrences of each word, with the most frequent word first.
 
     >>> counted(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
@@ -322,12 +330,14 @@ def counted(words: pl.Series) -> str:
 
 
 def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
-    """Raise if a mask has a true value, with a message from the row numbers and the position of the first."""
+    """Raise `InputError` if the mask has a true value. `message` makes the message from the row numbers and the
+    position of the first true value."""
     places = mask.fill_null(False).arg_true()
     if places.len():
         raise InputError(message(listed(places + 1, limit=5), int(places[0])))
 
 
 def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:
-    """Raise if a mask has a true value, with the first such value of the column, and what is allowed."""
+    """Raise `InputError` if the mask has a true value. The message gives the first value of the column where the mask
+    is true, and the allowed values."""
     refuse(mask, lambda rows, first: f"{where}: {column.name} {column[first]!r} in row {rows}; allowed: {allowed}")

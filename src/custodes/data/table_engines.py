@@ -1,4 +1,4 @@
-"""Access to tables in table engines, and translation of the engines' errors."""
+"""Access to tables in table engines, and translation of errors of engines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAYS = {
 """Advice by engine when it fails."""
 
 SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""Package to engine, for packages that raise the errors of an engine of a different name."""
+"""The name of the engine by package, for packages that raise errors of an engine with a different name."""
 
 ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
@@ -83,8 +83,8 @@ _REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
-    """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude; raises
-    `InputError` for other objects."""
+    """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude. Other
+    objects raise `InputError`."""
     try:
         frame = nw.from_native(table)
     except TypeError:
@@ -108,9 +108,10 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
-    """The rows in batches of whole groups with the same value of a column; a single batch if the engine spills to disk.
+    """The rows in batches, such that rows with the same value of a column are in one batch. If the engine spills to
+    disk, there is a single batch.
 
-    `batches`: their number (default: by the number of rows).
+    `batches` is the number of batches (default: by the number of rows).
     """
     if not rows.implementation.is_polars():
         if batches not in (None, 1):
@@ -136,7 +137,7 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
 def names_of(
     option: str, names: str | Sequence[str], labels: Sequence[str], *, where: str, what: str = "rater"
 ) -> tuple[str, ...]:
-    """The names of an argument without duplicates; a comma inside a known name does not separate names.
+    """The names in an argument, without duplicates. A comma inside a known name does not separate names.
 
     Raises `OptionError` for a name that the table does not contain.
     """

@@ -1,7 +1,7 @@
 """Rules that turn scores and verdicts into preferences: ties, presentation orders, and the combination of annotators.
 
-Every rule is implemented once, as an expression on a table. A study applies it in memory, `count` in the engine of the
-table.
+Every rule is implemented once, as an expression on a table. A study applies the expression in memory, and `count`
+applies the expression in the engine of the table.
 """
 
 from __future__ import annotations
@@ -36,23 +36,25 @@ BATCH_ROWS = 1_000_000
 
 
 def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
-    """Preference: 1 or -1 if the absolute difference exceeds the threshold, else 0.
+    """The preference for a difference: 1 or -1 (the sign) if the absolute difference exceeds the threshold, otherwise
+    0.
 
     Parameters
     ----------
     difference, threshold : expressions
-        Score of `system_a` minus score of `system_b`, and the largest difference that is a tie, in score units.
+        Score of `system_a` minus score of `system_b`, and the largest difference that counts as a tie, in score units.
     """
     return nw.when(difference > threshold).then(nw.lit(1)).otherwise(otherwise(difference < -threshold, -1, 0))
 
 
 def score_differences(scores: Table) -> Table:
-    """Differences between all pairs of outputs of an item that a rater scored.
+    """Differences between the scores of all pairs of outputs of an item, for each rater.
 
     Parameters
     ----------
     scores : table
-        Columns rater, item, system, score and threshold (the largest difference that ties); one row per output.
+        Columns rater, item, system, score and threshold (the largest difference that counts as a tie); one row per
+        output.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def score_differences(scores: Table) -> Table:
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
-    """Preferences of each rater, from scores, and from verdicts on pairs of outputs without scores.
+    """Preferences of each rater, from scores, and from verdicts on pairs of outputs that have no scores.
 
     Parameters
     ----------
@@ -103,15 +105,15 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
-    """Combine the preferences of several annotators into one per comparison.
+    """Combine the preferences of several annotators into one preference per comparison.
 
     Parameters
     ----------
     comparisons : table
         Rows of annotators only, as from `rater_comparisons`.
     aggregate : {'mean', 'vote'}
-        'mean': the sign of the mean difference over annotators who scored both outputs. 'vote': the side preferred by
-        more annotators, else a tie.
+        'mean': the sign of the mean difference over annotators who scored both outputs. 'vote': the side that more
+        annotators prefer, otherwise a tie.
 
     Returns
     -------
@@ -130,34 +132,36 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
 
 
 def vote_preference(balance: nw.Expr) -> nw.Expr:
-    """The side preferred by more annotators, else a tie: the sign of the sum of all signs."""
+    """The side that more annotators prefer, otherwise a tie. This is the sign of the sum of all signs."""
     return tie_rule(balance, nw.lit(0))
 
 
 def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.Expr:
-    """The sign of the mean difference of n annotators, from the sum of the score differences."""
+    """The preference for the mean score difference of n annotators, computed from the sum of the differences."""
     return tie_rule(difference / n, threshold)
 
 
 def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
-    """Merge a rater's verdicts in both presentation orders, and repeats, into one per comparison.
+    """Merge the verdicts of a rater in both presentation orders, and repeated verdicts, into one verdict per
+    comparison.
 
     Parameters
     ----------
     verdicts : table
         Columns rater, item, system_a, system_b, sign (null: unreadable or unanswered) and order (1 if system_a was
-        shown first, -1 if system_b was, 0 unknown); for 'first' also `row`, the position in the file.
+        shown first, -1 if system_b was shown first, 0 if unknown). 'first' also needs `row`, the position in the file.
     orders : {'mean', 'consistent', 'first'}
-        'mean': the sign of the mean over orders, each averaged over its repeats. 'consistent': only if all verdicts
-        agree. 'first': the first verdict in the file.
+        'mean': the sign of the mean over orders, after averaging over the repeats of each order. 'consistent': the
+        common verdict if all verdicts agree; other comparisons are excluded. 'first': the first verdict in the file.
     keys : sequence of str
-        The columns that name a comparison.
+        The columns that identify a comparison.
 
     Returns
     -------
     table
-        The keys, sign, order (the mean over orders), and indicators `half` (queried in both orders and answered in one,
-        so that it contains the rater's position preference) and `contradictory`. An excluded comparison has no sign.
+        The keys, sign, order (the mean over orders), and the indicators `half` and `contradictory`. A comparison is
+        `half` if it was queried in both orders and answered in only one order, so that the position preference of the
+        rater does not cancel. An excluded comparison has no sign.
     """
     answered, order = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
@@ -209,12 +213,12 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
 def compare_in_memory(
     scores: pl.DataFrame, verdicts: pl.DataFrame, *, annotators: int, aggregate: Aggregate
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Apply the rules above to the rows of a study, some items at a time.
+    """Apply the rules above to the rows of a study, in batches of items.
 
     Parameters
     ----------
     scores, verdicts : data frames
-        As for `rater_comparisons`, with positions instead of labels; the first `annotators` raters are annotators.
+        As for `rater_comparisons`, with positions instead of labels. The first `annotators` raters are the annotators.
     annotators : int
         Number of annotators.
     aggregate : {'mean', 'vote'}
@@ -223,8 +227,8 @@ def compare_in_memory(
     Returns
     -------
     tuple of data frames
-        Rows rater, item, system_a, system_b, sign and order of every rater, and the same of all annotators combined
-        (rater 0).
+        Tables with rater, item, system_a, system_b, sign and order: the rows of every rater, and the rows of all
+        annotators combined (rater 0).
     """
     has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
     human = nw.col("rater") < annotators
@@ -244,7 +248,8 @@ def _lazy(verdicts: pl.DataFrame) -> Table | None:
 
 
 def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Scores and verdicts of all items, or blocks of items if joining them needs much memory."""
+    """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
+    much memory."""
     rows = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
     n = 1 + int((rows * rows).sum() or 0) // BATCH_ROWS
     if n == 1:
@@ -255,6 +260,7 @@ def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:
-    """Largest difference of human scores that is a tie: `ties` (None: 0) plus rounding error, in score units."""
+    """The largest difference of human scores that counts as a tie: `ties` (None: 0) plus rounding error, in score
+    units."""
     spread = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
     return float((ties or 0.0) + FLOAT_NOISE * spread)

@@ -1,4 +1,4 @@
-"""Merging verdicts of both presentation orders, repeats and several annotators inside a table engine."""
+"""Merging verdicts of both presentation orders, of repeats and of several annotators inside a table engine."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from custodes.data.verdict_rows import WHERE
 from custodes.errors import InputError, listed
 
 Orders = Literal["mean", "consistent"]
-"""Methods to merge verdicts of both presentation orders (and repeats), as in a study."""
+"""Methods to merge verdicts of both presentation orders (and of repeats), the same as for a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergingPlan:
     """Settings of the merging.
 
-    `said` is the table of verdicts as read, and `people` are the annotators. Further settings say how to merge
-    verdicts.
+    `said` is the table of verdicts as read, and `people` are the annotators. The remaining settings determine how
+    verdicts are merged.
     """
 
     said: pl.DataFrame
@@ -58,7 +58,7 @@ class MergingPlan:
         )
 
     def combined(self, comparisons: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Comparisons with a sign, annotators combined: one row per item, pair and rater."""
+        """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
         columns = ("rater", *OUTPUTS, "sign", "order")
         decided = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
         human = nw.col("rater").is_in(list(self.people))
@@ -82,7 +82,7 @@ class MergingPlan:
         return nw.col("said") == nw.col(side)
 
     def _order(self) -> nw.Expr:
-        """1 if `low` was shown first, -1 if `high` was, 0 unknown."""
+        """1 if `low` was shown first, -1 if `high` was shown first, 0 if unknown."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         forward = np.where(self.said["a"] < self.said["b"], 1, -1)
         orders = dict(zip(self.said["shown"], (self.said["order"] * forward).to_list(), strict=True))
@@ -93,9 +93,9 @@ class MergingPlan:
         return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
-        """Words with the same meaning in every row, with the sign for the first column.
+        """The sign of each word that means the same in every row. The sign is that for the first column.
 
-        All further words must be exact names of systems.
+        All remaining words must be exact names of systems.
         """
         turn = np.where(forward, 1, -1)
         table = (
@@ -118,13 +118,13 @@ class MergingPlan:
 
 
 def of_items(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """By rater: number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
+    """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
     of_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
     return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
 def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], list[Note]]:
-    """Merged comparisons, with several annotators combined, and notes."""
+    """The merged comparisons, with the annotators combined, and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if doubled := int(collected(twice.select(nw.len())).item()):
@@ -136,10 +136,20 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     merged = merge_orders(plan.signed(rows), plan.orders)
     counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
-    left = "left out" if plan.orders == "consistent" else "merged as the sign of the mean"
+    left = "comparisons are left out" if plan.orders == "consistent" else "verdicts are merged as the sign of the mean"
     return plan.combined(merged), noted(
-        ("half-judged", half, f"{half} comparisons excluded: queried in both orders, with a verdict in only one order"),
-        ("torn-verdicts", torn, f"{torn} comparisons in which a rater's verdicts differ by order or repeat: {left}"),
+        (
+            "half-judged",
+            half,
+            f"{half} comparisons are excluded because they were queried in both orders and have a verdict in only "
+            "one order",
+        ),
+        (
+            "torn-verdicts",
+            torn,
+            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            f"these {left}",
+        ),
     )
 
 

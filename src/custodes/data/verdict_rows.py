@@ -1,4 +1,4 @@
-"""Verdicts in a table of any engine: columns by role, frequencies of words, and their meaning."""
+"""Verdicts in a table of any engine: columns by role, frequencies of words, and meanings of words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ SAID = ("winner", "preference")
 
 
 def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
-    """The columns item, a, b, said, rater, kind, aspect, shown, repeat (text except the item), `empty` and `invalid`.
+    """A table with the columns item, a, b, said, rater, kind, aspect, shown, repeat (all text except the item), `empty`
+    and `invalid`.
 
-    Further results: whether the table has kinds, and whether the columns are in our own format.
+    The second result is whether the table has kinds, and the third result is whether the columns are in the format of
+    custodes.
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
@@ -65,7 +67,8 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
 
 
 def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-    """Number of times that each rater gave each word for each pair, in one pass; raises for missing labels."""
+    """The number of times that each rater gave each word for each pair, from one pass over the table. Missing labels
+    raise `InputError`."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
     survey = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
     kind = pl.col("kind").str.strip_chars().str.to_lowercase()
@@ -96,7 +99,7 @@ def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     try:
         meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
     except InputError as problem:
-        raise InputError(f"{problem} (rows are numbered among the distinct values, not in the table)") from None
+        raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     wrong = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
     if wrong.any():
         bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])

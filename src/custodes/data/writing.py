@@ -1,4 +1,4 @@
-"""Long tables as written by `convert`, in a form that `read` accepts."""
+"""The long tables that `convert` writes, in a form that `read` accepts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ so that the escaping can be undone."""
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     """All non-empty tables of a study: ratings, battles (the verdicts), raters, items, outputs.
 
-    Ratings and battles carry the column `kind`, so that they can be read back without a raters file.
+    Ratings and battles have the column `kind`, so that these tables can be read again without a raters file.
     """
     raters = study.raters.frame
     tables = {
@@ -49,7 +49,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
-    """A row per output in the format of the reader `outputs`.
+    """A table with one row per output, in the format of the reader `outputs`.
 
     Columns that describe an item have values in the first row of the item.
     """
@@ -65,7 +65,8 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
 
 def _verdicts(preferences: Preferences) -> pl.DataFrame:
-    """Verdicts, with probabilities if there are any, and unanswered queries with the reason in `invalid`."""
+    """A table of the verdicts, with probabilities if there are any, and of the unanswered queries, with the reason in
+    `invalid`."""
     if not preferences.frame.height:
         return preferences.frame
     unknown = [
@@ -79,7 +80,7 @@ def _verdicts(preferences: Preferences) -> pl.DataFrame:
 
 
 def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """First opinions, then second opinions; the column `role` is added if there are any second opinions."""
+    """The first opinions, followed by the second opinions. If there are second opinions, the column `role` is added."""
     if not second.height:
         return first
     roles = [
@@ -93,7 +94,8 @@ def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:
 
 
 def check_suffix(path: str | Path) -> str:
-    """The suffix that determines the format of a table, .csv for a stream; raises `OptionError` for an unknown one."""
+    """The suffix that determines the format of a table (.csv for a stream). Raises `OptionError` for an unknown
+    suffix."""
     if is_stream(path):
         return ".csv"
     name = Path(path).name
@@ -107,8 +109,8 @@ def check_suffix(path: str | Path) -> str:
 
 
 def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with an apostrophe before each text that a spreadsheet would read as a formula, possibly after other
-    apostrophes: distinct texts stay distinct.
+    """The table with an apostrophe before each text that a spreadsheet would read as a formula. Texts that already have
+    apostrophes before a formula get one more, so that distinct texts stay distinct.
 
     >>> without_formulas(pl.DataFrame({"system": ["=1+1", "'=1+1", "'A"]}))["system"].to_list()
     ["'=1+1", "''=1+1", "'A"]
@@ -118,8 +120,8 @@ def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> Path:
-    """Write a table in the format of its suffix: .csv .tsv .jsonl .parquet, text formats also .gz; .csv and .tsv with
-    escaped formulas if `quote_formulas`."""
+    """Write a table in the format of the suffix: .csv, .tsv, .jsonl or .parquet; text formats also with .gz. With
+    `quote_formulas`, formulas in .csv and .tsv are escaped."""
     target = Path(path)
     return write_atomically(target, _blocks(table, target, quote_formulas=quote_formulas))
 
@@ -151,7 +153,7 @@ def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Itera
 
 
 def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:
-    """A table without lists as csv, with escaped formulas if `quote_formulas`."""
+    """A table without lists as blocks of csv. With `quote_formulas`, formulas are escaped."""
     flat = without_formulas(table) if quote_formulas else table
     yield flat.head(0).write_csv(separator=separator).encode()
     for rows in row_blocks(flat):

@@ -1,4 +1,4 @@
-"""Combined annotators: their scores are averaged only if they use the same scale."""
+"""Combination of annotators, whose scores are averaged only if all annotators use the same scale."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints
 
 TIE = 1e-9
-"""Maximum difference of human scores that is a tie, relative to the range of the scale."""
+"""Human scores tie if they differ by at most this fraction of the range of the scale."""
 
 
 class ScalesDifferError(OptionError):
-    """Annotators whose scores cannot be averaged."""
+    """Error for annotators whose scores cannot be averaged, because they use different scales."""
 
 
 def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
-    """The number of comparisons left out because no annotator rated both outputs.
+    """Return the number of comparisons that are excluded because no annotator rated both outputs.
 
     Parameters
     ----------
     persons : array of shape (annotators, k, systems)
-        Scores, NaN where not rated.
+        Scores; NaN if not rated.
     items : array of int of shape (k,)
         Positions of the items with scores, in ascending order.
     item, first, second : arrays of int of shape (n,)
-        Positions of the item and the two systems of each human preference.
+        Positions of the item, the first system and the second system of each human preference.
 
     Examples
     --------
@@ -49,16 +49,16 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Rule, count and message of the note on unpaired comparisons."""
+    """Return the rule, the count and the message of the note on comparisons that `unpaired` counts."""
     message = (
-        f"{count} comparisons of two rated outputs{label} are excluded, as no annotator rated "
-        "both: means over different annotators are not compared"
+        f"{count} comparisons{label} are excluded because no annotator rated both outputs; means over different "
+        "annotators are not compared"
     )
     return "unpaired", count, message
 
 
 def without_float_noise(values: Floats) -> Floats:
-    """Make means equal that differ only by floating-point error; NaN stays NaN.
+    """Return the means; means that differ only by floating-point error become equal, and NaN stays NaN.
 
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
@@ -73,8 +73,10 @@ def without_float_noise(values: Floats) -> Floats:
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
-    """Raise `ScalesDifferError` if annotators (annotators, items, systems) use different scales; `label`: the
-    aspect."""
+    """Raise `ScalesDifferError` if annotators use different scales.
+
+    `persons` (annotators, items, systems) are the scores of `people`; `label` names the aspect in the message.
+    """
     bounds = study.raters.bounds
     scales = [
         Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
@@ -93,5 +95,5 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
             )
             raise ScalesDifferError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
-                f"{scale.high:g}) use different scales{label}, which cannot be averaged; " + explanation
+                f"{scale.high:g}) use different scales{label}, so their scores cannot be averaged; " + explanation
             )

@@ -1,4 +1,4 @@
-"""Outcome counts of one aspect, from a study or given as counts, and the design effects of clusters of items."""
+"""Outcome counts of one aspect, and the design effects of clusters of items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from custodes.stats.correction.estimator import Counts, margin_of
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """Pair counts of one aspect, and the comparison that they come from (None for given counts)."""
+    """Pair counts of one aspect, with the comparison that was counted (None if the user gave counts)."""
 
     aspect: str
     counts: OutcomeCounts
@@ -30,22 +30,25 @@ class Counted:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters to resample; 0 for given counts."""
+        """Number of clusters to resample; 0 if the user gave counts."""
         return self.comparison.design.n_units if self.comparison else 0
 
     @property
     def overall(self) -> tuple[str, ...]:
-        """Metrics without a score for the aspect, whose score without an aspect is used."""
+        """Metrics that have no score for the aspect, so that their score without an aspect is used."""
         return self.comparison.overall if self.comparison else ()
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The notes of the comparison, or of the counting."""
+        """The notes of the comparison, or the notes of the counts if there is no comparison."""
         return self.comparison.notes if self.comparison else self.counts.notes
 
 
 def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
-    """The counts of every aspect of a study, or given counts, which already have a selection and tie rules."""
+    """Return the pair counts of each aspect of a study; counts that the user gave form a single part.
+
+    Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
+    """
     if not isinstance(study, OutcomeCounts):
         comparisons = with_outputs(compare(study, **setting))
         return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
@@ -54,28 +57,30 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
     if not study.paired.any():
         raise InputError(
             f"annotators and metrics ({listed(study.metrics, limit=3)}) have no item in common; count "
-            "items rated by both"
+            "items that annotators and metrics both rated"
         )
     return [Counted(aspect="", counts=study, comparison=None)]
 
 
 def check_default(setting: Setting) -> None:
-    """Raise `OptionError` for a selection or tie rule of counts."""
+    """Raise `OptionError` if `setting` has a selection or tie rule, which cannot be applied to counts."""
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(
-                f"{name}: selection and tie rules were already applied to the counts; set it when counting"
+                f"{name}: selection and tie rules were already applied to the counts; set {name} when counting"
             )
 
 
 def clustered(part: Counted) -> bool:
-    """Whether items have declared clusters."""
+    """Whether the study declares clusters of several items; False if the user gave counts."""
     return part.comparison is not None and part.comparison.design.clustered
 
 
 def margin_effects(part: Counted, raters: int | None = None) -> Floats:
-    """The design effects of margins (raters, pairs), annotators first, for the first `raters` (default: all); NaN
-    without clusters."""
+    """Return the design effects of the margins of the first `raters` raters, (raters, pairs); NaN without clusters.
+
+    Annotators come first. By default, the design effects of all raters are returned.
+    """
     raters = 1 + len(part.counts.metrics) if raters is None else raters
     if part.comparison is None or not clustered(part):
         return np.full((raters, len(part.counts.system_a)), np.nan)
@@ -85,7 +90,7 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """The design effect of a statistic of tables, (pairs, metrics), if the part is `clustered`."""
+    """Return the design effect of each statistic of tables, (pairs, metrics); the part must be `clustered`."""
     assert part.comparison is not None
     cells = part.comparison.cells
     rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
@@ -97,20 +102,20 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
 
 
 def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
-    """Divisors of the counts of each rater in sign tests, for clusters; 1 without declared clusters.
+    """Return the divisors of counts by which sign tests account for clusters; 1 without declared clusters.
 
     Parameters
     ----------
     part : Counted
         Counts of one aspect.
     shared : bool
-        Whether only comparisons rated by both the annotators and the metric count.
+        Whether only comparisons that annotators and metric both rated count.
     people : bool
-        Whether human ratings are tested on these, else the metric.
+        If `shared`: whether the human ratings of these comparisons are tested, or the metric ratings (default).
 
     Returns
     -------
-    array of shape (raters, pairs), or (metrics, pairs) where `shared`
+    array of shape (raters, pairs), or (metrics, pairs) if `shared`
     """
     if part.comparison is None or not clustered(part):
         return np.ones(())
@@ -129,24 +134,24 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:
-    """Notes on clusters; `people` (pairs,) are the design effects of human margins."""
+    """Return the notes on clusters; `people` (pairs,) are the design effects of human margins."""
     design, where = part.comparison.design if part.comparison else None, label_of(part.aspect)
     if design is None:
         message = (
             "counts do not record which items share a document, so items are treated as independent. "
-            "If they share documents, p-values and intervals are too small; give the study with its "
-            "clusters instead"
+            "If items share documents, p-values are too small and intervals too narrow; give the study with "
+            "its clusters instead"
         )
         return noted(("counts-without-clusters", True, message))
     defined = np.asarray(people)[np.isfinite(people)]
     mean = defined.mean() if defined.size else np.nan
     message = (
         f"{len(design.items)} items in {design.n_units} clusters{where}: the variance of human "
-        f"margins is {mean:.2f} times that of independent items (design effect, mean over pairs "
-        "of systems). Tests, intervals and probabilities account for it"
+        f"margins is {mean:.2f} times the variance for independent items (design effect, mean over pairs "
+        "of systems). Tests, intervals and probabilities account for this design effect"
     )
     alone = int(np.isinf(people).sum())
-    single = f"{alone} pairs of systems were rated in only one cluster{where}, so their variance cannot be estimated"
+    single = f"{alone} pairs of systems have ratings in only one cluster{where}, so the variance cannot be estimated"
     return noted(
         ("design-effect", True if defined.size else 0, message), ("one-cluster", alone, single), aspect=part.aspect
     )

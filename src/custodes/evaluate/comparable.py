@@ -1,4 +1,4 @@
-"""Checks that a study can be compared, with the reason if not."""
+"""Checks whether the systems of a study can be compared, and messages for studies without comparisons."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ class NotComparableError(InputError):
 
 
 def too_few(chosen: Study, needed: str) -> str:
-    """Message for a study with fewer than two systems."""
+    """Return the message for a study with fewer than two systems; `needed` says how many are needed."""
     if chosen.labels and len(chosen.systems) == 1:
-        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
+        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second system"
     if chosen.systems:
         return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
     if chosen.outputs is not None and not chosen.raters.frame.height:
-        return f"{chosen.name}: texts without scores and verdicts; add them with custodes score, judge or annotate"
+        return (
+            f"{chosen.name}: the texts have no scores or verdicts; add scores or verdicts with custodes score, judge "
+            "or annotate"
+        )
     return (
         f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
         "Select other raters or aspects; in a running annotation study, see custodes annotate "
@@ -27,7 +30,7 @@ def too_few(chosen: Study, needed: str) -> str:
 
 
 def label_of(aspect: str) -> str:
-    """' for aspect ...' for messages; empty for studies without aspects."""
+    """Return ' for aspect ...' as a part of messages; empty for studies without aspects."""
     return OF_ASPECT.format(aspect) if aspect else ""
 
 
@@ -37,8 +40,8 @@ def check_ordered(study: Study, aspect: str) -> None:
         words = study.labels[aspect].words
         other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
-            f"{study.name}: labels without an order{label_of(aspect)} ({listed(words, limit=3)}) do not say which "
-            f"output is better; use rates, which compares the rate of each label{other}"
+            f"{study.name}: the labels{label_of(aspect)} ({listed(words, limit=3)}) have no order, so they do not say "
+            f"which output is better; use rates, which compares the rate of each label{other}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Win rates of systems by a metric, corrected with a small number of human annotations."""
+"""Win rates of systems from metric ratings, corrected with a small number of human annotations."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from custodes.stats.correction.human import HUMAN
 from custodes.stats.correction.naive import NAIVE
 
 BESIDE = (NAIVE.name, HUMAN.name)
-"""Estimators included for reference: the uncorrected metric, and human annotations alone."""
+"""Estimators that are always included for reference: the uncorrected metric, and human annotations alone."""
 
 FEW_ANNOTATIONS = 30
-"""With fewer human annotations of a pair, intervals may have less than nominal coverage."""
+"""If a pair has fewer human annotations, the coverage of its intervals may be below nominal."""
 
 FEW_DRAWS = 1000
-"""With fewer effective draws, a Monte Carlo interval is not reliable."""
+"""If there are fewer effective draws, a Monte Carlo interval is not reliable."""
 
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
@@ -50,7 +50,7 @@ CORRECTED = (
 
 
 def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
-    """For each metric and estimator: decision and corrected margin of each pair, next to the naive and human ones."""
+    """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
     views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
         by_estimator = {name: of_estimator.rows(named=True) for name, of_estimator in parts(rows, "estimator")}
@@ -88,34 +88,40 @@ class Correction(Result):
     PICTURE = "correction_margins"
 
     pairs: pl.DataFrame = table(
-        "One row per metric, a pair of systems and an estimator.",
-        label("metric", "the metric used"),
-        label("estimator", f"`{BESIDE[0]}` and `{BESIDE[1]}` always, then those requested"),
+        "One row per metric, pair of systems and estimator.",
+        label("metric", "name of the metric"),
+        label("estimator", f"`{BESIDE[0]}`, `{BESIDE[1]}` or a requested estimator"),
         *PAIR,
-        count("n_paired", "items rated by annotators and the metric", "Both"),
+        count("n_paired", "items rated by both annotators and metric", "Both"),
         count("n_metric", "items rated by the metric only", "Metric only"),
         count("n_human_only", "items rated by annotators only", "Human ratings only"),
         share(
             "p_win",
-            "human win rate of system_a, without ties; null for estimators of the margin alone",
+            "human win rate of system_a (ties count as 0); null for estimators that give only a margin",
             "A better",
             interval=True,
         ),
-        share("p_tie", "human rate of ties", "Tie", interval=True),
-        share("p_loss", "human win rate of system_b, without ties", "B better", interval=True),
+        share("p_tie", "rate of human ties", "Tie", interval=True),
+        share("p_loss", "human win rate of system_b (ties count as 0)", "B better", interval=True),
         difference("margin", "p_win − p_loss, from −1 to 1", interval=True),
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
-        label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`; `=` at the threshold"),
+        label(
+            "decision",
+            "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`",
+        ),
         score(
             "design_effect",
-            "design effect: variance of the estimate by clusters relative to that by items, at least "
-            "1; counts were divided by it, and by a factor for few clusters. Null without clusters "
-            "and for estimators that handle clusters themselves",
+            "design effect: variance of the estimate with clusters divided by its variance with independent items, at "
+            "least 1. Counts were divided by the design effect and by a factor for few clusters. Null without "
+            "clusters, and for estimators that handle clusters themselves",
             "Design effect",
             essential=False,
         ),
         score("effective_draws", "effective number of Monte Carlo draws; null without draws"),
-        flag("equivalent", "whether the margin's interval lies within ± `--equivalence`; null unless requested"),
+        flag(
+            "equivalent",
+            "whether the interval of the margin lies within ± `--equivalence`; null if this option is not set",
+        ),
         label(
             "note",
             "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
@@ -124,11 +130,11 @@ class Correction(Result):
         view=_side_by_side,
     )
     edges: pl.DataFrame = table(
-        "The ranking graph of the decisions: one row per edge that is not implied by others.",
-        label("metric", "the metric used"),
+        "The ranking graph of the decisions: one row per edge that is not implied by other edges.",
+        label("metric", "name of the metric"),
         label("estimator", "name of the estimator"),
-        label("winner", "a system; `A ~ B` form a cycle of wins"),
-        label("loser", "another system"),
+        label("winner", "the winning system; the wins of systems in `A ~ B` form a cycle"),
+        label("loser", "the losing system"),
         essential=False,
     )
 
@@ -136,7 +142,7 @@ class Correction(Result):
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
     estimator=f"Estimators: {', '.join(ESTIMATORS)}; comma list or repeated.",
-    equivalence="Mark pairs whose margin is significantly smaller than this.",
+    equivalence="Mark pairs whose margin is significantly smaller in size than this value.",
 )
 def correction(
     study: Study | OutcomeCounts,
@@ -153,10 +159,11 @@ def correction(
 
     Notes
     -----
-    A pair without annotations is estimated from the metric and the prior, and is marked. Counts (`count_pairs`) can
-    replace the study for all estimators except pooled; they have no clusters. All estimators assume that the annotated
-    items are a random sample; mixture and inversion also assume that the metric's errors depend on the human label
-    only. Clusters reduce the effective number of annotations: see `design_effect`.
+    A pair without annotations is estimated from the metric and the prior, and the column `note` marks the pair. Counts
+    (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All estimators
+    assume that the annotated items are a random sample. The estimators mixture and inversion also assume that the
+    metric's errors depend only on the human label. Clusters reduce the effective number of annotations; see the column
+    `design_effect`.
 
     References
     ----------
@@ -192,9 +199,9 @@ def _estimate(
     gamma: float,
     confidence: float,
 ) -> Estimate:
-    """Estimates of all pairs and metrics:
+    """Return the estimates of all pairs and metrics by one estimator.
 
-    (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
+    The shape is (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
     """
     options = {"confidence": confidence, "gamma": gamma, "rng": rng}
     if estimator.needs_items and part.comparison is not None:
@@ -212,9 +219,11 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
         values = getattr(counts, name)
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
         if wrong.any():
-            raise InputError(f"counts.{name} holds {values[wrong][0]}; give whole numbers of at least 0")
+            raise InputError(f"counts.{name} contains {values[wrong][0]}; give whole numbers of at least 0")
     if items := next((estimator.name for estimator in estimators if estimator.needs_items), None):
-        raise OptionError(f"estimator={items!r} needs the items, which counts do not hold; give the study instead")
+        raise OptionError(
+            f"estimator={items!r} needs the ratings of items, which counts do not contain; give the study instead"
+        )
 
 
 def _answer(
@@ -237,9 +246,9 @@ def _answer(
     }
 
     def beside(name: str) -> NDArray[Any]:
-        """(metrics, pairs, estimators, ...):
+        """Return the values of all estimators, (metrics, pairs, estimators, ...).
 
-        values of all estimators, ordered so that estimators of one pair are adjacent.
+        The values are ordered so that the estimators of one pair are adjacent.
         """
         return aligned(getattr(estimate, name) for estimate in estimates.values())
 
@@ -317,19 +326,19 @@ def _annotation_notes(part: Counted) -> list[Note]:
         (
             "never-annotated",
             len(never),
-            f"never annotated{where}, so estimated from the metric and the prior alone: {listed(never)}",
+            f"these pairs were never annotated{where}, so only the metric and the prior estimate them: {listed(never)}",
         ),
         (
             "few-annotations",
             few,
             f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
-            f"annotations{where}, so coverage of their intervals may be below nominal (95 % intervals "
-            "with 10 annotations in simulations: ppi 87 %, the others at least 90 %)",
+            f"annotations{where}, so the coverage of their intervals may be below nominal (in simulations with 10 "
+            "annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other estimators)",
         ),
         (
             "no-overlap",
             0 if part.comparison else len(alone),
-            f"no item in common with annotators, so no correction is possible: {listed(alone)}",
+            f"these metrics have no item in common with annotators, so they cannot be corrected: {listed(alone)}",
         ),
         aspect=part.aspect,
     )
@@ -340,14 +349,14 @@ def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, ga
         yield from estimator.remarks(estimate, where)
         if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{estimator.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} "
+                f"{estimator.name}: {low} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
                 f"effective draws{where}, so their intervals are inaccurate"
             )
             yield Remark("few-draws", message, low)
         if close := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{estimator.name}: theta of {close} of {estimate.theta.size} tables is within four Monte "
-                f"Carlo errors of {number(gamma / 2, digits=3)} or {number(1 - gamma / 2, digits=3)}{where}; these "
+                f"{estimator.name}: in {close} of {estimate.theta.size} estimates{where}, theta is within four Monte "
+                f"Carlo errors of {number(gamma / 2, digits=3)} or {number(1 - gamma / 2, digits=3)}; these decisions "
                 f"count as `=` and are marked `{AT_THRESHOLD}`"
             )
             yield Remark("at-the-threshold", message, close)

@@ -18,7 +18,7 @@ from custodes.stats import graphs
 from custodes.stats.arrays import Floats
 
 DECISION = {1: "+", 0: "=", -1: "-"}
-"""Symbols of the decisions: the first system is better, no difference, the second is better."""
+"""Symbols of decisions: the first system is better, no significant difference, the second system is better."""
 
 PAIR = (label("system_a", "a system", "System A"), label("system_b", "another system", "System B"))
 """The columns that name a pair of systems."""
@@ -26,21 +26,21 @@ PAIR = (label("system_a", "a system", "System A"), label("system_b", "another sy
 OUTCOMES = ("win", "tie", "loss")
 
 CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
-"""The nine columns of the outcome table of a pair, human outcome by metric outcome."""
+"""Names of the nine combinations of human outcome and metric outcome for a pair, in this order."""
 
 
 def written(decided: NDArray[Any]) -> list[str | None]:
-    """Decisions 1, 0 and -1 as a column of '+', '=' and '-'; None for NaN."""
+    """Return decisions 1, 0 and -1 as a list of '+', '=' and '-'; NaN becomes None."""
     return [DECISION.get(sign) for sign in decided.ravel().tolist()]
 
 
 def crossed(
     system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
 ) -> tuple[list[str], Floats]:
-    """The sorted systems of all pairs, and a matrix of the values of pairs, (..., systems, systems).
+    """Return the sorted systems of all pairs, and the values of pairs as a matrix (..., systems, systems).
 
-    `first` (..., pairs) are values for the first system of a pair, `second` for the second system; NaN
-    without a comparison.
+    `first` and `second` (..., pairs) are the values for the first and for the second system of each pair. A pair
+    without a comparison is NaN in the matrix.
 
     >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
@@ -55,11 +55,11 @@ def crossed(
 def ranking_graph(
     systems: Sequence[str], beats: NDArray[np.bool_]
 ) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_], list[tuple[int, int]]]:
-    """The graph of decided wins between systems: names, members, order and edges of its nodes.
+    """Return the names, members, wins and edges of the nodes in the graph of decided wins between systems.
 
-    Systems that win against each other in a cycle share a node. Returns the names (nodes) joined by ' ~ ', the members
-    (nodes, systems), the matrix of wins (nodes, nodes), and winner and loser of each edge after transitive
-    reduction.
+    Systems that win against each other in a cycle share a node. The name of a node joins the names of its systems by
+    ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges remain after
+    transitive reduction; each edge is a pair of winner and loser.
     """
     component, between = graphs.condensation(beats)
     members = component == np.arange(len(between))[:, None]
@@ -68,9 +68,9 @@ def ranking_graph(
 
 
 def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
-    """Winner and loser of each edge of the ranking graph, and whether wins form a cycle.
+    """Return the winner and the loser of each edge of the ranking graph, and whether wins form a cycle.
 
-    `decided` (pairs,) is 1, 0 or -1; NaN without a decision.
+    `decided` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
     systems, signs = crossed(counts.system_a, counts.system_b, decided, -decided)
     names, _, _, edges = ranking_graph(systems, signs == 1)
@@ -78,6 +78,6 @@ def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tu
 
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
-    """Note on the raters whose wins form a cycle; empty without cycles."""
-    message = f"significant wins form a cycle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
+    """Return the note on the raters whose wins form a cycle; empty without cycles."""
+    message = f"significant wins by these raters form a cycle{label_of(aspect)}, shown as one node: {listed(cyclic)}"
     return noted(("cycle", len(cyclic), message), aspect=aspect)

@@ -25,9 +25,10 @@ MOST_BLOCKS = 2000
 class Design:
     """Items and systems of a comparison, with clusters and weights.
 
-    `clusters` are the names of the clusters (an item without a cluster is a cluster of one item); `units` (items,)
-    is the cluster of each item; `weights` (items,); `probability` (items,) is the probability that an item was
-    annotated, NaN if unknown; `group` and `dataset` of each item are '' if unknown.
+    `clusters` are the names of the clusters; an item without a declared cluster is a cluster of one item. `units`
+    (items,) is the position of the cluster of each item, and `weights` (items,) is the weight of each item.
+    `probability` (items,) is the probability that an item was annotated, NaN if unknown. `group` and `dataset` have a
+    value for each item, '' if unknown.
     """
 
     items: tuple[str, ...]
@@ -44,9 +45,9 @@ class Design:
 
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
-        """The design of these items and systems, with the columns of the items table."""
+        """Return the design of these items and systems, with clusters and weights from the items table of the study."""
         labels, n = tuple(items), len(items)
-        if study.items.frame.is_empty():  # every item is its own cluster
+        if study.items.frame.is_empty():  # each item is a separate cluster
             return cls(
                 items=labels,
                 systems=tuple(systems),
@@ -72,7 +73,7 @@ class Design:
         )
 
     def on(self, items: NDArray[np.intp]) -> Design:
-        """The design of some of the items."""
+        """Return the design of the items at these positions."""
         used, units = np.unique(self.units[items], return_inverse=True)
         return replace(
             self,
@@ -86,7 +87,7 @@ class Design:
         )
 
     def in_blocks(self) -> Design:
-        """The design with clusters grouped into at most `MOST_BLOCKS` blocks."""
+        """Return the design with clusters grouped into at most `MOST_BLOCKS` blocks."""
         return replace(self, units=self.units % MOST_BLOCKS, clusters=self.clusters[:MOST_BLOCKS])
 
     @property
@@ -101,28 +102,41 @@ class Design:
 
     @property
     def item_weights(self) -> Floats | None:
-        """The weights, or None if all items have the same weight, which is common and faster."""
+        """The item weights, or None if all weights are 1; this case is common, and computations are faster."""
         return None if (self.weights == 1).all() else self.weights
 
     @property
+    def selected_unequally(self) -> bool:
+        """Whether items were selected for human ratings with different known probabilities."""
+        return len(np.unique(self.probability[np.isfinite(self.probability)])) > 1
+
+    @property
+    def weighted_by_selection(self) -> Design:
+        """The design for human ratings, with weights divided by the probability of selection where it is known
+        (Horvitz and Thompson 1952)."""
+        return replace(self, weights=self.weights / np.where(np.isnan(self.probability), 1.0, self.probability))
+
+    @property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): positions of the two systems of every pair."""
+        """Positions of the two systems of each pair, (pairs, 2)."""
         return np.stack(pairs_of(self.systems), axis=1)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """(1 + B, clusters): bootstrap weights, row 0 the data. A single cluster is never resampled.
+        """Return the bootstrap weights (1 + B, clusters) of B resamples; row 0 has the weights of the data.
 
-        All resamples at once, eight bytes each; `counted` needs one byte each, `blocks` only a part at a time."""
+        A single cluster is never resampled. The matrix takes eight bytes per weight. With `counted`, a weight takes
+        one byte; with `blocks`, only some rows are in memory at a time.
+        """
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
         return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
 
     def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """The bootstrap weights in one byte each, for `bootstrap.weighted_sums`."""
+        """Return the bootstrap weights as integers of one byte, for `bootstrap.weighted_sums`."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units / 8))
         return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng, dtype=np.uint8)
 
     def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
-        """The bootstrap weights in blocks of rows: yields their positions and the weights (rows, clusters)."""
+        """Yield the bootstrap weights in blocks of rows: the slice of rows, and the weights (rows, clusters)."""
         return bootstrap.bootstrap_blocks(self.n_units, self._drawn(resamples), rng)
 
     def _drawn(self, resamples: int) -> int:

@@ -62,14 +62,16 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
 
 SYSTEMS_ACROSS = 16
-"""With more systems, the table has no column for each system."""
+"""Maximum number of systems for a table with one column per system."""
 
-ERRORS = "Errors of any noisy metric favour the weaker system; partiality is the rest (--table partiality)"
+ERRORS = (
+    "errors of any noisy metric favour the weaker system; for favoritism beyond this effect, see --table partiality"
+)
 PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
-    """Table of metrics by systems, one view per aspect; with many systems the unchanged table."""
+    """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
     blocks: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
@@ -101,7 +103,7 @@ def _partiality_cell(row: Mapping[str, Any]) -> str:
 
 @result
 class Favoritism(Result):
-    """Which systems the errors of each metric favour. See `favoritism`.
+    """Favi-Scores of metrics, and tests of partiality to systems. See `favoritism`.
 
     Examples
     --------
@@ -118,10 +120,14 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
         score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
-        share("sample_accuracy", "proportion of comparisons with the same sign as human ratings", best="high"),
+        share(
+            "sample_accuracy",
+            "proportion of comparisons in which the metric agrees with the annotators on win, tie or loss",
+            best="high",
+        ),
         share(
             "system_accuracy",
-            "proportion of pairs whose margins (wins minus losses) have the same sign",
+            "proportion of pairs of systems in which human and metric margin (wins minus losses) have the same sign",
             "Same sign of margin",
             best="high",
         ),
@@ -135,48 +141,54 @@ class Favoritism(Result):
     )
     pairs: pl.DataFrame = table(
         "One row per metric and pair of systems.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         *PAIR,
         count("n", "items rated by both annotators and metric", "n"),
-        count("errors", "of these, items where the two differ"),
-        score("favi", "Favi-Score, from -2 to 2; positive favours system_a", "Favi-Score (for A)", interval=True),
-        share("sample_accuracy", "proportion of items of this pair with the same sign"),
-        flag("sign_agrees", "whether both margins have the same sign"),
+        count("errors", "number of the `n` items on which annotators and metric differ"),
+        score(
+            "favi", "Favi-Score, from -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True
+        ),
+        share("sample_accuracy", "proportion of the `n` items on which annotators and metric agree"),
+        flag("sign_agrees", "whether human and metric margin have the same sign"),
         label(
             "decision_human",
-            "`+` system_a is better, `-` system_b, `=` no significant difference: a sign test",
+            "decision of a sign test: `+` system_a is better, `-` system_b is better, `=` no significant difference",
             "Human decision",
         ),
-        label("decision_metric", "the same for the metric", "Metric decision"),
+        label("decision_metric", "decision of the same test on the metric ratings", "Metric decision"),
         probability(
-            "flip_probability", "posterior probability that the margins have opposite signs", "Margins opposite"
+            "flip_probability",
+            "posterior probability that human and metric margin have opposite signs",
+            "Margins opposite",
         ),
         score(
             "design_effect",
-            "design effect: variance of `favi` by clusters of items relative to that by items, at "
-            "least 1; null without clusters",
+            "design effect: variance of `favi` with clusters of items divided by its variance with independent items, "
+            "at least 1; null without clusters",
             essential=False,
         ),
         label("note", "empty, `no errors`, `too few errors`, or `no item rated by both`"),
         essential=False,
     )
     systems: pl.DataFrame = table(
-        "One row per metric and system, against all other systems.",
-        label("metric", "its name"),
-        label("system", "a system"),
-        score("favi", "mean over all other systems; positive: favoured", "Mean Favi-Score"),
-        score("favi_min", "the smallest of these", "Least"),
-        score("favi_max", "the largest of these", "Largest"),
-        count("opponents", "other systems against which the Favi-Score is defined", essential=False),
-        view=lambda frame: _matrix(frame, "systems", "mean favi of each system against all others", ERRORS, _favi_cell),
+        "One row per metric and system: Favi-Scores against all other systems.",
+        label("metric", "name of the metric"),
+        label("system", "name of the system"),
+        score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
+        score("favi_min", "smallest Favi-Score against another system", "Least"),
+        score("favi_max", "largest Favi-Score against another system", "Largest"),
+        count("opponents", "number of other systems against which the Favi-Score is defined", essential=False),
+        view=lambda frame: _matrix(
+            frame, "systems", "mean Favi-Score of each system against all other systems", ERRORS, _favi_cell
+        ),
     )
     partiality: pl.DataFrame = table(
         "One row per metric and system: favoritism beyond what quality and sampling error explain.",
-        label("metric", "its name"),
-        label("system", "a system"),
+        label("metric", "name of the metric"),
+        label("system", "name of the system"),
         points(
             "partiality",
-            "points of win rate by the metric, adjusted for quality; positive: favoured",
+            "partiality in points of win rate by the metric, adjusted for quality; positive: favoured",
             "Win rate beyond quality",
             interval=True,
         ),
@@ -187,20 +199,24 @@ class Favoritism(Result):
         ),
         p_value(
             "p_adjusted",
-            "p-value adjusted for all metrics and systems of the aspect (Holm), and robust to one other partial system",
+            "p-value adjusted for all metrics and systems of the aspect (Holm); it remains valid if the metric is "
+            "partial to one other system",
             "p, all tested",
         ),
         label(
             "finding",
-            f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{INCONCLUSIVE}`; else empty",
+            f"`{FAVOURED}` or `{DISFAVOURED}` if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` if there is a "
+            "`reason`; otherwise empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
         count("rank_human", "rank of the system by annotators", "Rank by annotators"),
-        count("rank", "its rank by the metric", "Rank by metric"),
-        count("rank_without", "its rank by the metric without the partiality", "Without it"),
+        count("rank", "rank of the system by the metric", "Rank by metric"),
+        count(
+            "rank_without", "rank of the system by the metric if the partiality is removed", "Rank without partiality"
+        ),
         labels(
             "near_copies",
-            "other metrics with the same finding and almost the same order of outputs of an item "
+            "other metrics that have the same finding and rank the outputs of an item almost equally "
             f"(complementarity at most {NEAR_COPY})",
             essential=False,
         ),
@@ -209,35 +225,41 @@ class Favoritism(Result):
         ),
     )
     slices: pl.DataFrame = table(
-        "One row per slice, metric and system, with `by`: favoritism on the items of the slice.",
-        label("metric", "its name"),
+        "Favoritism on the items of each slice, if `by` is set: one row per slice, metric and system.",
+        label("metric", "name of the metric"),
         label("slice", "value of the column"),
-        label("system", "a system"),
-        count("n", "items of the slice", "n"),
+        label("system", "name of the system"),
+        count("n", "number of items of the slice", "n"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
         points(
-            "partiality", "points of win rate, as in the table partiality", "Win rate beyond quality", interval=True
+            "partiality",
+            "partiality in points of win rate, as in the table `partiality`",
+            "Win rate beyond quality",
+            interval=True,
         ),
         p_value("p_value", "unadjusted p-value of this metric, slice and system", "p", essential=False),
         p_value(
             "p_adjusted", "p-value adjusted for all metrics, slices and systems of the aspect (Holm)", "p, all tested"
         ),
-        label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; else empty"),
+        label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; otherwise empty"),
         label("reason", "reason for an inconclusive result", essential=False),
     )
     correlations: pl.DataFrame = table(
-        "Favi-Scores against accuracy over all metrics and pairs of systems (figure 5 of the paper).",
-        label("score", "`abs_favi`, or `favi`, whose sign depends on which system is first"),
-        label("accuracy", "`sign_agrees` or `sample_accuracy`, as in `pairs`"),
-        score("spearman", "Spearman's rho over rows of `pairs`", "ρ"),
-        count("n", "rows of `pairs` where both are defined"),
+        "Correlations of Favi-Scores with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
+        label("score", "`abs_favi` or `favi`; the sign of `favi` depends on which system is first"),
+        label("accuracy", "`sign_agrees` or `sample_accuracy` of the table `pairs`"),
+        score("spearman", "Spearman's rho over the rows of `pairs`", "ρ"),
+        count("n", "number of rows of `pairs` in which score and accuracy are defined"),
         essential=False,
     )
     confusion: pl.DataFrame = table(
-        "The nine counts of a metric and a pair of systems.",
-        label("metric", "its name"),
+        "One row per metric and pair of systems: counts of the nine combinations of human and metric outcome.",
+        label("metric", "name of the metric"),
         *PAIR,
-        *(count(cell, "annotators: {}, metric: {} (of system_a)".format(*cell.split("_"))) for cell in CELLS),
+        *(
+            count(cell, "items with a {} of system_a by annotators and a {} by the metric".format(*cell.split("_")))
+            for cell in CELLS
+        ),
         essential=False,
     )
 
@@ -254,23 +276,25 @@ def favoritism(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Favoritism:
-    """Favi-Score of each metric for each pair of systems, with intervals and the decisions that it changes.
+    """Favi-Score of each metric for each pair of systems, with intervals and the decisions that the metric changes.
 
     Notes
     -----
-    The Favi-Score of a pair lies in [-2, 2] and is positive where errors favour `system_a`. Errors of any noisy metric
-    favour the weaker system; so the table `partiality` tests whether a system deviates from the curve of metric scores
-    against human ratings that fits the other systems. Intervals of pairs come from the posterior of the six kinds of
-    error (`resamples` draws), those of metrics from resampled clusters. Decisions are sign tests at `alpha` on the
-    items rated by both. Counts (`count_pairs`) can replace the study, without the intervals of `metrics` and without
-    `partiality`.
+    The Favi-Score of a pair lies in [-2, 2]. It is positive if errors of the metric favour `system_a`. Errors of any
+    noisy metric favour the weaker system. To test for favoritism beyond this effect, the table `partiality` fits a
+    curve of metric scores against human ratings to all systems except one, and compares this system with the curve.
+    Intervals in the table `pairs` come from the posterior of the six kinds of error (`resamples` draws); intervals in
+    the table `metrics` come from resampled clusters. Decisions are sign tests at level `alpha` on the items that
+    annotators and metric both rated. Counts (`count_pairs`) can replace the study, but then `metrics` has no intervals
+    and `partiality` has no rows.
 
-    With `by`, the table `slices` has partiality to each system on the items of each slice; all slices are tested
-    together, so a finding in a slice needs stronger evidence than a finding in the whole study.
+    If `by` is set, the table `slices` has the partiality to each system on the items of each slice. P-values are
+    adjusted for all slices, so a finding in a slice needs stronger evidence than a finding in the whole study.
 
     References
     ----------
-    Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2. Intervals, flips and partiality are new.
+    Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2. The paper has no intervals, flip
+    probabilities or partiality.
 
     Examples
     --------
@@ -281,7 +305,7 @@ def favoritism(
     """
     parts = counted(study, setting)
     if by and isinstance(study, OutcomeCounts):
-        raise OptionError("by: counts do not record items; give the study")
+        raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
@@ -303,7 +327,7 @@ def _answer(
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
     posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
-    # Counts divided by the design effect may change the estimate by rounding.
+    # Division of the counts by the design effect may change the estimate by rounding.
     ends = {
         "favi": scores,
         "favi_low": np.minimum(posterior.low, scores),
@@ -372,10 +396,10 @@ def _answer(
 
 
 def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Mean |favi| over pairs of systems, with its interval, and sample accuracy of every metric."""
+    """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     paired = np.moveaxis(part.counts.paired, 1, 0)
     draws = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
-    # A mean of absolute values decreases with the number of items: the interval is for samples of the same size.
+    # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
     ends = with_interval("mean_abs_favi", draws, confidence, clusters=part.n_clusters, bounds=favi_score.SIZES)
     accuracy = favi_score.sample_accuracy(paired.sum(axis=1))
     return {"metric": part.counts.metrics, **ends, "sample_accuracy": accuracy}
@@ -384,8 +408,10 @@ def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.ra
 def _posterior(
     part: Counted, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
-    """Posterior draws of tables (metrics, pairs, 3, 3), with effective counts for clusters, and the design effect of
-    the Favi-Score (metrics, pairs), NaN without clusters."""
+    """Return the posterior of tables (metrics, pairs, 3, 3) and the design effects of the Favi-Score (metrics, pairs).
+
+    With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
+    """
     if not clustered(part):
         whole = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return whole, np.full(paired.shape[:2], np.nan)
@@ -406,7 +432,7 @@ def _posterior(
 
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
-    """Mean Favi-Score of each system over all others; the sign of a pair is reversed for its second system."""
+    """Return the mean Favi-Score of each system over all other systems; the second system of a pair has sign −favi."""
     systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
@@ -421,7 +447,7 @@ def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
 def _slice_columns(
     comparison: RaterComparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
-    """Partiality of every metric in each slice (name: positions of items), and mean Favi-Scores by system."""
+    """Return the columns of `Favoritism.slices`; `slices` maps the name of a slice to the positions of its items."""
     used = {name: items for name, items in slices.items() if len(items)}
     if not used:
         return {}
@@ -441,7 +467,7 @@ def _slice_columns(
 
 
 def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """(1 + B, metrics): the mean |favi| over pairs, for the data and for resampled clusters."""
+    """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
     cells = part.comparison.cells

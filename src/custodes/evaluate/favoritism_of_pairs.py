@@ -1,4 +1,4 @@
-"""Favi-Scores of pairs of systems against accuracy, and notes on them."""
+"""Correlations of Favi-Scores with accuracy over pairs of systems, and notes on Favi-Scores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correlation import spearman
 
 FEW_ERRORS = 5
-"""With fewer errors, a Favi-Score can take only a few values (limitation named in the paper: Robustness)."""
+"""If there are fewer errors, a Favi-Score can take only a few values (Favi-Score paper, section Robustness)."""
 
 
 def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[str, Any]:
-    """Spearman correlations of Favi-Scores with agreement of the margins' signs and with sample accuracy, over metrics
-    and pairs: (metrics, pairs) each."""
+    """Return the Spearman correlations of Favi-Scores with sign agreement of margins and with sample accuracy.
+
+    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
+    """
     values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": agrees, "sample_accuracy": accuracy}
     rows = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
     flat = [tuple(values[name].ravel() for name in row) for row in rows]
@@ -35,7 +37,7 @@ def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[
 
 
 def overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
-    """Notes on findings for metrics without a score for the aspect, which may reflect quality on another aspect."""
+    """Return the note on findings that may reflect quality on another aspect, as the metrics have no aspect score."""
     if part.comparison is None:
         return []
     rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
@@ -61,7 +63,7 @@ def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) ->
     return [
         Note(
             rule=rule,
-            message=f"{int(mask.sum())} of {mask.size} metric x pair tables {text}{label_of(aspect)}",
+            message=f"{int(mask.sum())} of {mask.size} combinations of metric and system pair {text}{label_of(aspect)}",
             count=int(mask.sum()),
             aspect=aspect,
         )

@@ -15,14 +15,16 @@ from custodes.stats.system_scores import weighted_item_mean
 NEAR_COPY = 0.2
 """Maximum complementarity of near copies, which corresponds to a Kendall's tau-b within items of at least .6.
 
-Variants of one metric (ROUGE-n, BLEU-n, precision and F1) lie between 0 and .17 on SummEval, HANNA and DialSummEval."""
+Variants of one metric (ROUGE-n, BLEU-n, precision and F1) have a complementarity between 0 and .17 on SummEval, HANNA
+and DialSummEval.
+"""
 
 
 def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[list[str]]:
-    """Names of the near copies of each metric that share its finding, by metric and system.
+    """Return the names of the near copies with the same finding, for each metric and system.
 
-    `finding` and the result have one entry per metric and system, in the order of the table `partiality`. Metrics
-    without scores of outputs have no near copies.
+    `finding` and the returned list have one entry per metric and system, in the order of the table `partiality`.
+    Metrics without scores of outputs have no near copies.
     """
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
     codes = np.select([np.array(finding) == name for name in (FAVOURED, DISFAVOURED)], [1, -1], 0)
@@ -46,7 +48,7 @@ def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[lis
 
 
 def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> Floats:
-    """The complementarity of pairs of metrics at the system level, with the distance tau-b; NaN where undefined."""
+    """Return the complementarity of each pair of metrics at the system level by tau-b distance; NaN if undefined."""
     scores, design = comparison.scores, comparison.design
     units = design.units[scores.items]
     weights = None if design.item_weights is None else design.item_weights[scores.items]

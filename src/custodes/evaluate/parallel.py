@@ -1,4 +1,7 @@
-"""Parts of a question in threads: NumPy releases the interpreter's lock, so several cores can be used."""
+"""Computation of the parts of a question in threads.
+
+NumPy releases the lock of the interpreter, so threads can use several cores.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ Answer = TypeVar("Answer")
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Limit matrix products to one thread while the context is open, and restore the former limit.
+    """Limit matrix products to one thread while the context is open, and restore the previous limit.
 
-    Most products here are small. They are several times slower on all cores than on one, and even slower if each thread
-    of a pool starts its own threads: on SummEval, `agreement` takes five times as long without the limit.
+    Most matrix products in this package are small. Small products are several times slower on all cores than on one
+    core, and even slower if each thread of a pool starts more threads. Without the limit, `agreement` on SummEval takes
+    five times as long.
     """
     from threadpoolctl import threadpool_limits
 
@@ -40,13 +44,14 @@ def each(
     label: Callable[[Part], str] = attrgetter("aspect"),
     threads: bool = True,
 ) -> list[Answer]:
-    """The results of the parts, in order.
+    """Return the answer for each part, in the order of the parts.
 
-    Without `threads`, parts run one after the other: operations on small arrays mostly wait for the interpreter's lock.
-    On two cores, threads make `ceiling` on SummEval take a third more CPU time and no less wall time.
+    If `threads` is False, parts are computed one after another. This is better for operations on small arrays, which
+    mostly wait for the lock of the interpreter. On two cores, threads make `ceiling` on SummEval take a third more CPU
+    time and no less wall time.
 
-    Every part has its own generator, derived from `rng` and the label of the part (its aspect), so results depend
-    neither on threads nor on the other parts.
+    Each part has a random generator that is derived from `rng` and the label of the part (by default, the aspect).
+    Results therefore do not depend on threads or on which other parts are computed.
     """
     generators = labelled_generators(map(label, parts), rng)
     workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
@@ -55,7 +60,7 @@ def each(
 
 
 def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:
-    """A generator for each label, derived from `rng` and the label alone; the order of the labels does not matter.
+    """Return a random generator for each label, derived only from `rng` and the label; the order has no effect.
 
     >>> one, other = labelled_generators(["a", "b"], np.random.default_rng(0))
     >>> labelled_generators(["b"], np.random.default_rng(0))[0].random() == other.random()

@@ -1,4 +1,4 @@
-"""The table of partiality of every metric to every system."""
+"""Table of the partiality of each metric to each system."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FAVOURED, DISFAVOURED = "favoured", "disfavoured"
 REASONS: Mapping[Reason, str] = {
     Reason.NONE: "",
     Reason.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fit the curve",
-    Reason.FEW_UNITS: f"rated on fewer than {FEWEST_UNITS} items or clusters",
-    Reason.LEVEL: "humans or the metric rate all systems equally",
-    Reason.UNRATED: "not rated by both humans and the metric",
-    Reason.UNMET: "not compared with every other system",
+    Reason.FEW_UNITS: f"the system is rated on fewer than {FEWEST_UNITS} items or clusters",
+    Reason.LEVEL: "annotators or the metric rate all systems equally",
+    Reason.UNRATED: "the system is not rated by both annotators and metric",
+    Reason.UNMET: "the system is not compared with every other system",
     Reason.CONSTANT: "no score varies between items",
-    Reason.WIDE: "the other systems do not determine where a fair metric would place it",
+    Reason.WIDE: "the other systems do not determine the score that a fair metric would give the system",
     Reason.APART: "no other system of similar quality",
-    Reason.UNCONNECTED: "shares no items with the other systems",
+    Reason.UNCONNECTED: "the system shares no items with the other systems",
 }
 
 
@@ -39,10 +39,10 @@ def partiality_columns(
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
-    """The columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
+    """Return the columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
 
-    With `slices` (name: positions of items), there is a row for each slice, metric and system, and p-values are
-    adjusted for all of them.
+    If `slices` (name: positions of items) is given, there is a row for each slice, metric and system, and p-values are
+    adjusted for all rows.
     """
     parts = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
     placements = [placement_of(part, m) for part in parts for m in range(len(part.metrics))]
@@ -77,7 +77,7 @@ def partiality_columns(
 
 
 def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
-    """Notes on the table of partiality."""
+    """Return the notes on the table `partiality`."""
     if comparison is None:
         message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
         return noted(("partiality-counts", True, message), aspect=aspect)
@@ -85,15 +85,18 @@ def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: M
         (
             "partiality-inconclusive",
             columns["finding"].count(INCONCLUSIVE),
-            f"{columns['finding'].count(INCONCLUSIVE)} of {len(columns['finding'])} metric x system pairs"
-            f"{label_of(aspect)}: partiality is inconclusive (see the column `reason`)",
+            f"partiality is inconclusive for {columns['finding'].count(INCONCLUSIVE)} of {len(columns['finding'])} "
+            f"combinations of metric and system{label_of(aspect)} (see the column `reason`)",
         ),
         aspect=aspect,
     )
 
 
 def placement_of(comparison: RaterComparison, m: int) -> Placement:
-    """Placement by scores if annotators and metric scored most of their shared items, else by verdicts."""
+    """Return the placement by scores if annotators and metric scored at least half of the items that they share.
+
+    Otherwise, return the placement by verdicts.
+    """
     design, scores, rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
     both = rows.by_all
     scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1

@@ -55,7 +55,7 @@ MOST_REVERSED = 5
 
 
 def _graphs(edges: pl.DataFrame) -> Iterable[View]:
-    """The ranking graph of the annotators: each winner with the systems directly below it."""
+    """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
     for aspect, rows in parts(edges.filter(rater=HUMAN), "aspect"):
         below = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
         title = titled("ranking graph of the annotators: significant wins", aspect)
@@ -64,7 +64,7 @@ def _graphs(edges: pl.DataFrame) -> Iterable[View]:
 
 @result
 class Ranking(Result):
-    """Decisions by annotators and by metrics, and their differences. See `ranking`."""
+    """Decisions between systems by annotators and by metrics, and errors of the metrics. See `ranking`."""
 
     PICTURE = "error_types"
 
@@ -72,34 +72,35 @@ class Ranking(Result):
         "One row per rater and pair of systems.",
         label("rater", "`human` (combined annotators) or a metric"),
         *PAIR,
-        count("wins", "of system_a", "A better"),
-        count("ties", "comparisons between the two"),
-        count("losses", "of system_a", "B better"),
-        p_value("p_value", "p-value of a sign test, by clusters where there are any, after `correction`", "p"),
+        count("wins", "wins of system_a", "A better"),
+        count("ties", "ties of system_a and system_b"),
+        count("losses", "losses of system_a", "B better"),
+        p_value("p_value", "p-value of a sign test, adjusted by `correction`; the test accounts for clusters", "p"),
         label(
-            "decision", "`+` system_a is better, `-` system_b, `=` no significant difference; null without comparisons"
+            "decision",
+            "`+` system_a is better, `-` system_b is better, `=` no significant difference; null without comparisons",
         ),
         score(
             "design_effect",
-            "design effect: variance of wins minus losses by clusters relative to that by items, at "
-            "least 1; null without clusters",
+            "design effect: variance of wins minus losses with clusters divided by the variance with independent "
+            "items, at least 1; null without clusters",
             essential=False,
         ),
         essential=False,
     )
     errors: pl.DataFrame = table(
         (
-            "One row per metric: its decisions compared with those of the annotators, as proportions of the pairs "
-            "that both compared."
+            "One row per metric: how often its decisions equal, or differ from, human decisions, as proportions of the "
+            "pairs that both annotators and metric compared."
         ),
         label("metric", "name of the metric"),
-        share("correct", "the same decision as annotators", interval=True, best="high"),
-        share("inversion", "the opposite winner", interval=True, best="low"),
+        share("correct", "annotators and metric make the same decision", interval=True, best="high"),
+        share("inversion", "annotators and metric find opposite winners", interval=True, best="low"),
         share("omission", "annotators find a difference, the metric finds none", interval=True, best="low"),
         share("insertion", "annotators find no difference, the metric finds one", interval=True, best="low"),
         score(
             "kld",
-            "Kullback–Leibler divergence of its outcome from the human one, in nats",
+            "Kullback–Leibler divergence of the metric outcome from the human outcome, in nats",
             "KLD (nats)",
             interval=True,
             best="low",
@@ -108,34 +109,34 @@ class Ranking(Result):
     )
     reversals: pl.DataFrame = table(
         (
-            "One row per pair of systems on which a metric significantly contradicts the annotators, those with "
-            "most metrics first."
+            "One row per pair of systems on which a metric significantly contradicts the annotators; pairs with the "
+            "most contradicting metrics come first."
         ),
         label("better", "the better system by annotators"),
         label("worse", "the worse system by annotators"),
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest p-value of these metrics, each the larger of the human and "
-            "the metric p-value (Holm over all pairs and metrics with opposite directions)",
+            "largest adjusted p-value of these metrics (Holm over all pairs and metrics with opposite directions); the "
+            "p-value of a metric is the larger of the human and the metric p-value",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
     )
     edges: pl.DataFrame = table(
-        "The ranking graph: one row per edge that is not implied by others.",
+        "The ranking graph: one row per edge that is not implied by other edges.",
         label("rater", "`human` or a metric"),
-        label("winner", "a system; `A ~ B` form a cycle of wins"),
-        label("loser", "another system"),
+        label("winner", "the winning system; the wins of systems in `A ~ B` form a cycle"),
+        label("loser", "the losing system"),
         view=_graphs,
     )
     consensus: pl.DataFrame = table(
-        "One row per rater and system: its rank.",
+        "One row per rater and system: the rank of the system.",
         label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
-        label("system", "a system"),
-        score("borda", "sum of ranks over items, lower is better", "Borda (sum of ranks)"),
+        label("system", "name of the system"),
+        score("borda", "sum of ranks over items; lower is better", "Borda (sum of ranks)"),
         count("position", "rank by `borda`, from 1; equal sums have equal ranks", "Place"),
-        count("kemeny", "rank in the Kemeny order; null where it was only approximated", "Place by Kemeny"),
+        count("kemeny", "rank in the Kemeny order; null if the order is only approximate", "Place by Kemeny"),
         essential=False,
     )
 
@@ -159,15 +160,15 @@ def ranking(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Ranking:
-    """Decisions about pairs of systems by annotators and by each metric, and the types of error of the metrics.
+    """Decide which system of each pair is better, by annotators and by each metric, and classify errors of metrics.
 
     Notes
     -----
-    Decisions are sign tests (ties dropped; whole clusters if items have any) after `correction` over the pairs of a
-    rater. The divergence of a metric's outcome from the human one uses posterior means, or the 'mode' as in the paper.
-    Intervals come from resampled clusters. Sums of ranks are computed from pair counts. Raters are 'human' (combined
-    annotators), each metric, and 'all metrics' for the consensus. Counts (`count_pairs`) can replace the study, without
-    intervals.
+    Decisions are sign tests with `correction` over the pairs of a rater. The tests drop ties, and account for clusters
+    if items have clusters. The divergence of the metric outcome from the human outcome uses posterior means by default;
+    kld='mode' uses posterior modes, as in the paper. Intervals come from resampled clusters. Sums of ranks are computed
+    from pair counts. Raters are 'human' (combined annotators), each metric, and 'all metrics' for the consensus. Counts
+    (`count_pairs`) can replace the study, but then there are no intervals.
 
     References
     ----------
@@ -229,14 +230,14 @@ def _answer(
     notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"infinite divergence{label_of(aspect)} (null in JSON), because annotators "
-        f"never gave some outcome of the metric; kld='mean' avoids it: {listed(infinite)}"
+        f"these metrics have an infinite divergence{label_of(aspect)} (null in JSON), because annotators never gave an "
+        f"outcome that the metric gave; kld='mean' gives finite values: {listed(infinite)}"
     )
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(again):
         message = (
             f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(again)))} of pairs when items are "
-            "resampled; treat this, not 100 %, as the ceiling of 'correct'"
+            "resampled; treat this rate, not 100 %, as the ceiling of 'correct'"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
@@ -252,10 +253,10 @@ def _errors(
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, Floats]:
-    """Errors of decisions, for the data and for resampled clusters, if there are any.
+    """Return the errors of decisions for the data and for B samples of resampled clusters.
 
-    Returns proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), and the proportion of pairs
-    (B,) with the same human decision in the resample as in the data.
+    Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), and the proportion of
+    pairs (B,) with the same human decision in the resample as in the data. With fewer than two clusters, B is 0.
     """
     resamples = resamples if part.n_clusters > 1 else 0
     shape = (1 + resamples, len(outcomes) - 1)
@@ -276,10 +277,10 @@ def _errors(
 def _resampled(
     part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
-    """Yield slices of 1 + B with outcome counts (some, pairs, 3) of each rater in turn: the data, and resampled
-    clusters if there are any.
+    """Yield blocks of rows with outcome counts: the slice of rows, and an iterator over raters.
 
-    Each slice has the counts and the effective counts for sign tests.
+    Row 0 is the data, and the next B rows are samples of resampled clusters. For each rater, the iterator has the
+    counts and the effective counts for sign tests, (rows, pairs, 3).
     """
     if part.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
@@ -294,7 +295,7 @@ def _resampled(
 def _drawing(
     cells: ClusterCells, sign: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
-    """A function from numbers of resampled clusters to a rater's counts and effective counts, (b, pairs, 3) each."""
+    """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
     there = sign != ABSENT
     outcomes = cells.sums(there, there, cell=1 - sign, width=3)
     rows = cells.rows(outcome_codes(sign), width=3)
@@ -314,13 +315,13 @@ def _drawing(
 
 
 def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
-    """Pairs that annotators and metrics decide in opposite directions on the items rated by both, sorted by the number
-    of metrics, then by the first metric.
+    """Return the pairs of systems that annotators and metrics decide in opposite directions on shared items.
 
-    A reversal requires both decisions, so its p-value is the larger one of two one-sided sign tests (Berger 1982).
-    Holm's method adjusts over all metrics and pairs. Pairs decided in the same direction are not tested; the two-sided
-    p-value of the others accounts for this selection (discarding: Zhao, Small and Su 2019; they assume independent
-    tests, simulations support it here).
+    Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
+    metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
+    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for this
+    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method
+    assumes independent tests; simulations support the method for these tests.
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [
@@ -344,7 +345,7 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
 
 
 def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
-    """Borda and Kemeny rankings from pair counts; the consensus of all metrics gives each metric the same weight."""
+    """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
     # Number of items over which ranks are summed; for counts, the largest number of a pair.
     items = outcomes.sum(axis=2).max(axis=1)

@@ -1,6 +1,7 @@
-"""Ratings of annotators and metrics on the same outputs under one aspect, as arrays with labels.
+"""Ratings of annotators and metrics on the same outputs for one aspect, as arrays with labels.
 
-Most questions start here: select data, average annotators, derive preferences by the tie rule, and note exclusions.
+Most questions start here. This module selects data, averages annotators, derives preferences by the tie rule, and
+adds notes on excluded data.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ NO_COMPARISON = (
 CALIBRATION_FOLDS = 5
 
 ROW_BYTES = 32
-"""Memory that a comparison may take, with room for the computations on it."""
+"""Maximum memory of one comparison in bytes, including the memory for computations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterComparison:
-    """One aspect of a study.
+    """Ratings and preferences of annotators and metrics for one aspect of a study.
 
-    `preferences` are those of the combined annotators, then of the metrics; `annotators` are those of each annotator.
-    `human_system` (systems,) and `metric_system` (metrics, systems) are system-level scores of the file. `human_tie` is
-    the tie threshold of human scores in `acc_eq`; `epsilon` (metrics,) the tie threshold of each metric (NaN for
-    verdicts, which include ties). `overall` are the metrics without a score for the aspect, whose score without an
-    aspect is used.
+    `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
+    each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
+    file. `human_tie` is the tie threshold of human scores in `acc_eq`. `epsilon` (metrics,) is the tie threshold of
+    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics that have no score for the
+    aspect, so that their score without an aspect is used.
     """
 
     aspect: str
@@ -85,61 +86,61 @@ class RaterComparison:
 
     @cached_property
     def cells(self) -> ClusterCells:
-        """Preferences of annotators and metrics by groups of equal clusters."""
+        """Preferences of annotators and metrics, in groups of equal clusters."""
         return ClusterCells.of(self.preferences, self.design.units)
 
     @cached_property
     def persons(self) -> Floats:
-        """(annotators, items, systems): scores, NaN where there is none."""
+        """Scores of each annotator, (annotators, items, systems); NaN if not rated."""
         return self.scores.spread(self.scores.persons)
 
     @cached_property
     def scored_people(self) -> ScoredPeople:
-        """Scores of the annotators, the reference for placing metrics by scores."""
+        """Scores of the annotators, as the reference for the placement of metrics by scores."""
         return ScoredPeople(self.scores.persons, units=self.design.units[self.scores.items])
 
     @cached_property
     def human(self) -> Floats:
-        """(items, systems): the mean over annotators."""
+        """Mean scores over annotators, (items, systems)."""
         return self.scores.spread(self.scores.human)
 
     @cached_property
     def metric_scores(self) -> Floats:
-        """(metrics, items, systems)."""
+        """Scores of each metric, (metrics, items, systems)."""
         return self.scores.spread(self.scores.metrics)
 
     @property
     def human_signs(self) -> Signs:
-        """(pairs, items)."""
+        """Preferences of the combined annotators as signs, (pairs, items)."""
         return self.preferences.signs[:, 0]
 
     @property
     def metric_signs(self) -> Signs:
-        """(metrics, pairs, items)."""
+        """Preferences of each metric as signs, (metrics, pairs, items)."""
         return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
 
     @cached_property
     def scored(self) -> NDArray[np.bool_]:
-        """(metrics, items, systems): whether both the annotators and the metric have a score."""
+        """Whether both annotators and metric have a score, (metrics, items, systems)."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
 
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
-        """(metrics,): whether annotators and metric share a comparison."""
+        """Whether annotators and metric share a comparison, (metrics,)."""
         joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
         return np.array([rows.by_all.any() for rows in joint], dtype=np.bool_)
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The raters with a comparison of two outputs of one item."""
+        """The raters that compared two outputs of one item."""
         return self.preferences.present
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """(metrics,): whether only system scores can be compared.
+        """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
-        These metrics share no pair of outputs with the annotators, but at least two systems have scores by both, at
-        least one of them given in the file.
+        Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
+        metric, and for each of these systems, the file gives at least one of the two scores for the whole system.
         """
         metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
@@ -148,13 +149,13 @@ class RaterComparison:
 
     @property
     def unpaired(self) -> int:
-        """Number of comparisons of two rated outputs excluded because no annotator rated both."""
+        """Number of comparisons that are excluded because no annotator rated both outputs."""
         people, scores = self.preferences.of_rater(0), self.scores
         return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
 
     @property
     def of_people(self) -> RaterComparison:
-        """The comparison on the items with human ratings; other items do not affect agreement."""
+        """The comparison on the items with human ratings; items without human ratings do not affect agreement."""
         rated = np.zeros(len(self.items), dtype=np.bool_)
         rated[self.preferences.of_rater(0).item] = True
         rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
@@ -162,7 +163,7 @@ class RaterComparison:
         return self if len(items) in (0, len(self.items)) else self.on_items(items)
 
     def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
-        """The comparison on some items, in ascending order."""
+        """Return the comparison on the items at these positions, which are in ascending order."""
         return replace(
             self,
             design=self.design.on(items),
@@ -172,7 +173,11 @@ class RaterComparison:
         )
 
     def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
-        """Some metrics on some scores, (items, systems) or all, and on the comparisons with these keys."""
+        """Return the comparison with some of the metrics, scores and preferences.
+
+        `metrics` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are the keys
+        of the preferences to use.
+        """
         shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
@@ -192,35 +197,38 @@ class RaterComparison:
 
 
 def compare(study: Study, **setting: Unpack[Setting]) -> tuple[RaterComparison, ...]:
-    """Comparisons of annotators with metrics, one per aspect with human ratings.
+    """Return the comparisons of annotators with metrics, one per aspect with human ratings.
 
-    Raises `OptionError` for unknown names, `InputError` if nothing can be compared (one system, no shared output and no
-    scores of systems).
+    Raises `OptionError` for unknown names. Raises `InputError` if nothing can be compared, because there is only one
+    system, or because annotators and metrics share no pair of outputs and no system scores.
     """
     return compared(study.select(**selection_of(setting)), setting)
 
 
 def compared(chosen: Study, setting: Setting) -> tuple[RaterComparison, ...]:
-    """The comparisons of a study that is already selected."""
+    """Return the comparisons of a study to which the selection was already applied."""
     if len(chosen.systems) < 2:
-        raise NotComparableError(too_few(chosen, "a comparison needs two"))
+        raise NotComparableError(too_few(chosen, "a comparison needs two systems"))
     return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
 
 
 def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
-    """The comparisons for a question on outputs; raises `InputError` if metrics have scores of whole systems only."""
+    """Return the comparisons; raise `InputError` if metrics and annotators share only whole-system scores.
+
+    Questions that compare outputs use this check.
+    """
     for comparison in comparisons:
         if not comparison.shared.any():
             raise InputError(
-                f"metrics share only whole-system scores with annotators{label_of(comparison.aspect)} "
-                f"({listed(comparison.metrics, limit=3)}), and this question compares outputs; use "
+                f"the metrics ({listed(comparison.metrics, limit=3)}) share only scores of whole systems with "
+                f"annotators{label_of(comparison.aspect)}, and this question compares outputs; use "
                 "agreement, or add scores of outputs"
             )
     return comparisons
 
 
 def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
-    """The comparison of one aspect of a selected study with at least two systems, with metrics or annotators alone."""
+    """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
     full = settings(setting)
 
     def make() -> RaterComparison:
@@ -231,7 +239,7 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
         if chosen.metrics and not raters.metrics:
             why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
             raise NotComparableError(
-                f"{chosen.name}: no selected metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
+                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: {listed(chosen.metrics)}{why}"
             )
         notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
@@ -242,12 +250,13 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
 def compared_by_any(
     chosen: Study, setting: Setting, aspects: Sequence[str] | None = None
 ) -> tuple[RaterComparison, ...]:
-    """One comparison per aspect of a selected study, of annotators, metrics or both.
+    """Return one comparison per aspect of a selected study, with annotators, metrics or both.
 
-    Default: all aspects; then `InputError` with fewer than two systems, or if no rater compares two outputs.
+    By default, all aspects are compared. In this case, `InputError` is raised if there are fewer than two systems or if
+    no rater compares two outputs.
     """
     if aspects is None and len(chosen.systems) < 2:
-        raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
+        raise NotComparableError(too_few(chosen, "a leaderboard needs two or more systems"))
     comparisons = []
     for aspect in chosen.aspects if aspects is None else aspects:
         check_ordered(chosen, aspect)
@@ -255,14 +264,17 @@ def compared_by_any(
         check_scales(chosen, comparison)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
-                f"ties='calibrated': {chosen.name} has no human scores to fit thresholds; give a number, or exact"
+                f"ties='calibrated': {chosen.name} has no human scores to which tie thresholds could be fitted; give a "
+                "number, or 'exact'"
             )
         silent = [
             name
             for name in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
             if name not in comparison.compared
         ]
-        message = f"compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
+        message = (
+            f"these raters compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
+        )
         notes = noted(
             unpaired_note(comparison.unpaired, label) if comparison.people else ("unpaired", 0, ""),
             ("no-battle", len(silent), message),
@@ -275,7 +287,7 @@ def compared_by_any(
 
 
 def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
-    """The comparison of all raters, also of annotators alone or metrics alone, with its notes."""
+    """Return the comparison of all raters with notes; the raters may be annotators alone or metrics alone."""
     full = settings(setting)
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
 
@@ -286,7 +298,7 @@ def check_scales(study: Study, comparison: RaterComparison) -> None:
 
 
 def _rules(full: Setting) -> tuple[Any, ...]:
-    """Cache key: everything that the comparisons of a selected study and aspect depend on."""
+    """Return the cache key: all settings that affect the comparisons of a selected study and aspect."""
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 
@@ -312,7 +324,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     _check_size(study, shape, ROW_BYTES * int((rated * (rated - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
-    vote = "several annotators gave verdicts, which have no mean, so they vote (as with aggregate='vote')"
+    vote = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
     human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
     epsilon, per_item = tie_thresholds(
@@ -348,15 +360,18 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
 
 
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
-    """Positions of the items with a score by any of the raters."""
+    """Return the positions of the items with a score by at least one of the raters."""
     rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
     labels = pl.Series("item", items, dtype=pl.String)
     return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
-    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k), if a
-    rater scored at least two outputs of the item."""
+    """Return a row for each score by a rater who scored at least two outputs of the item.
+
+    `values` (raters, k, systems) are the scores of the items at the positions `place`, and `threshold` (raters, k) are
+    the tie thresholds.
+    """
     scored = np.isfinite(values)
     rater, item, system = np.nonzero(scored & (scored.sum(axis=2, keepdims=True) > 1))
     columns = {"rater": rater, "item": place[item], "system": system}
@@ -367,7 +382,7 @@ def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> 
 def _verdict_rows(
     settled: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
 ) -> pl.DataFrame:
-    """Merged verdicts with positions instead of labels; verdicts on other labels are dropped."""
+    """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
     labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
     codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
     rows = settled.select(sign="preference", order="order").with_columns(**codes)
@@ -375,7 +390,10 @@ def _verdict_rows(
 
 
 def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
-    """Raise `InputError` if `size` bytes, of scores (raters, items, systems) or comparisons, exceed common memory."""
+    """Raise `InputError` if scores or comparisons of `size` bytes do not fit into the memory of common computers.
+
+    `shape` is the number of raters, items and systems.
+    """
     if size > MOST_CELLS:
         raters, items, systems = shape
         raise InputError(
@@ -388,7 +406,10 @@ def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
 def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Tie thresholds per metric, and per metric and item; calibrated ones are fitted on the other folds of items."""
+    """Return tie thresholds by metric, and tie thresholds by metric and item.
+
+    The calibrated threshold of an item is fitted on the items of the other folds.
+    """
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:
         epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
@@ -404,7 +425,10 @@ def tie_thresholds(
 
 
 def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
-    """Notes on the design of this comparison; raises if annotators and metrics share nothing."""
+    """Return the notes on the design of this comparison.
+
+    Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
+    """
     people = comparison.preferences.of_rater(0)
     if not len(people):
         raise NotComparableError(
@@ -438,43 +462,47 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "no-overlap",
             len(alone),
-            f"no pair of outputs in common with annotators{label}, so undefined: {listed(alone)}",
+            f"these metrics share no pair of outputs with annotators{label}, so statistics are undefined: "
+            f"{listed(alone)}",
         ),
         (
             "whole-systems",
             len(whole),
-            f"whole-system scores only{label}, so compared with annotators only at the system level: {listed(whole)}",
+            f"these metrics have only scores of whole systems{label}, so they are compared with annotators only at the "
+            f"system level: {listed(whole)}",
         ),
         (
             "constant-metric",
             len(constant),
-            f"constant{label}, so correlations are undefined and every pair is a tie: {listed(constant)}",
+            f"these metrics have constant scores{label}, so correlations are undefined and every pair is a tie: "
+            f"{listed(constant)}",
         ),
         (
             "all-ties",
             0 if people.sign.any() else len(people),
-            f"human ratings tie on every pair{label}: correlations and decisions are undefined",
+            f"human ratings tie on every pair{label}, so correlations and decisions are undefined",
         ),
         (
             "one-item",
             1 if comparison.design.n_units < 2 else 0,
-            f"one item or cluster only{label}: no resampling, and so no intervals",
+            f"there is only one item or cluster{label}, so it cannot be resampled and there are no intervals",
         ),
         (
             "verdicts-only",
             unscored,
-            f"human ratings are verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq "
+            f"human ratings are verdicts, not scores{label}, so correlations, pairwise accuracy, acc_eq "
             "and spa are undefined",
         ),
         (
             "verdicts-only",
             0 if unscored else len(scoreless),
-            f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}",
+            f"these metrics gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: "
+            f"{listed(scoreless)}",
         ),
         (
             "systems-without-annotators",
             len(strangers),
-            f"systems without a human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
+            f"these systems have no human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
         ),
         (
             "item-weights",
@@ -483,9 +511,15 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             "(favoritism, ranking, correction, protocol) count every item once",
         ),
         (
+            "unequal-selection",
+            comparison.of_people.design.selected_unequally,
+            f"items were selected for human ratings with different probabilities{label}; only leaderboard and rates "
+            "adjust for that, so this answer describes the items with human ratings and not all items",
+        ),
+        (
             "items-without-annotators",
             unrated,
-            f"{unrated} of {len(comparison.items)} items have no two outputs rated by annotators{label}",
+            f"{unrated} of {len(comparison.items)} items have no human comparison of two outputs{label}",
         ),
         unpaired_note(comparison.unpaired, label),
         aspect=comparison.aspect,

@@ -1,6 +1,7 @@
-"""Raters of all aspects as arrays with labels: annotators (by aspect) and metrics.
+"""Scores of annotators and metrics for all aspects, as arrays with labels.
 
-`complementarity` and `ceiling` start here. As in the paper, a human rater is an aspect averaged over annotators.
+`complementarity` and `ceiling` start here. As in the paper, a human rater is by default an aspect: the scores for this
+aspect are averaged over annotators.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ FEW = 12
 
 @dataclass(frozen=True, kw_only=True)
 class RaterScores:
-    """All raters, annotators first.
+    """Scores of all raters; annotators come before metrics.
 
-    `scores` (raters, items, systems): higher is better, NaN if not rated or if the rater is constant. `annotators`
-    (aspects of `aspects`, annotators, items, systems) are the scores before averaging. `dates` are release dates (None:
-    unknown), and `constant` the raters whose scores do not vary.
+    In `scores` (raters, items, systems), higher is better; NaN if not rated or if the scores of the rater are constant.
+    `annotators` (aspects, annotators, items, systems) are the scores before averaging. `dates` are release dates (None
+    if unknown), and `constant` are the raters whose scores do not vary.
     """
 
     design: Design
@@ -64,15 +65,15 @@ class RaterScores:
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        """(raters,): whether the scores of a rater vary."""
+        """Whether the scores of a rater vary, (raters,)."""
         return np.isin(self.names, self.constant, invert=True)
 
     def of_kind(self, kind: str) -> NDArray[np.intp]:
-        """Positions of annotators ('human') or metrics with scores that vary."""
+        """Return the positions of annotators ('human') or metrics ('metric') whose scores vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
     def on(self, items: NDArray[np.intp]) -> RaterScores:
-        """The design of some of the items."""
+        """Return the scores and the design of the items at these positions."""
         return replace(
             self,
             design=self.design.on(items),
@@ -81,13 +82,13 @@ class RaterScores:
         )
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
-        """Excluded raters and the reasons."""
+        """Return the columns of excluded raters and reasons; `more` are further excluded raters with reasons."""
         rows = [*self.left_out, *more]
         return {"rater": [name for name, _ in rows], "reason": [reason for _, reason in rows]}
 
 
 def name_of(rater: str, aspect: str) -> str:
-    """Name of a rater of one aspect.
+    """Return the name of a rater of one aspect.
 
     >>> name_of("judge", "fluency"), name_of("bleu", "")
     ('judge:fluency', 'bleu')
@@ -103,18 +104,22 @@ def rater_scores(
     variants: Patterns = None,
     **selection: Unpack[Selection],
 ) -> RaterScores:
-    """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
+    """Return the scores of annotators and metrics for all aspects.
 
-    With human_raters='aspects' a human rater is an aspect (mean over annotators); with 'annotators' it is a combination
-    of annotator and aspect. A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown
-    names, `InputError` without scores, or with fewer than two raters, systems or items.
+    If `one_side`, the study may have annotators alone or metrics alone. With human_raters='aspects', a human rater is
+    an aspect (mean over annotators). With human_raters='annotators', a human rater is a combination of annotator and
+    aspect. A metric that rated several aspects is a separate rater for each aspect. Raises `OptionError` for unknown
+    names. Raises `InputError` if there are no scores, or fewer than two raters, systems or items.
     """
     who = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
     return who if variants is None else _with_means(who, variants)
 
 
 def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
-    """The raters with the metrics of each pattern replaced by one: the mean of their standardised scores, by aspect."""
+    """Return the raters, with all metrics that match a pattern replaced by one metric.
+
+    The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
+    """
     metrics = [i for i, kind in enumerate(who.kinds) if kind == METRIC]
     labels = list(dict.fromkeys(who.raters[i] for i in metrics))
     family: dict[int, str] = {}
@@ -124,8 +129,8 @@ def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
         name = pattern.replace("*", "").strip("-_.: ")
         if not name or name in {*who.raters} - {*matches} or family.keys() & {*places} or name in family.values():
             raise OptionError(
-                f"variants={pattern!r}: without '*' a pattern must be a name that no other rater has, and a metric can "
-                "match only one; give patterns such as 'rouge*,bleu*'"
+                f"variants={pattern!r}: the pattern without '*' must be a name that no other rater has, and a metric "
+                "can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
         family |= dict.fromkeys(places, name)
     members: dict[str, list[int]] = {}
@@ -152,7 +157,10 @@ def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
 
 
 def _mean_of_standardised(scores: Floats) -> Floats:
-    """Mean of scores (metrics, items, systems) with mean 0 and standard deviation 1 each; NaN where it is constant."""
+    """Return the mean over metrics of standardised scores (metrics, items, systems).
+
+    The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
+    """
     flat = scores.reshape(len(scores), -1)
     mean = mean_of_defined(flat)[:, np.newaxis]
     z = (flat - mean) / np.sqrt(mean_of_defined((flat - mean) ** 2))[:, np.newaxis]
@@ -162,7 +170,7 @@ def _mean_of_standardised(scores: Floats) -> Floats:
 
 
 def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) -> RaterScores:
-    """The raters of a study and of its selected part."""
+    """Return the scores of the raters in `chosen`, which is the selected part of `study`."""
     scored = chosen.ratings.frame.filter(pl.col("item") != "")
     _check_enough(chosen, scored)
     items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
@@ -197,7 +205,9 @@ def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) 
 
 def _check_enough(study: Study, scored: pl.DataFrame) -> None:
     if scored.is_empty():
-        raise InputError(f"{study.name}: verdicts only, and this question ranks scores; add scores of single outputs")
+        raise InputError(
+            f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
+        )
     for what in ("system", "item"):
         labels = scored[what].unique(maintain_order=True)
         if labels.len() < 2:
@@ -228,11 +238,14 @@ def _assembled(
         constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
     scores[constant] = np.nan
     stuck = tuple(name for name, is_constant in zip(names, constant, strict=True) if is_constant)
-    left_out = [*_strangers(study, chosen, aspects), *((name, "constant, so it ranks nothing") for name in stuck)]
+    left_out = [
+        *_strangers(study, chosen, aspects),
+        *((name, "its scores are constant, so it ranks nothing") for name in stuck),
+    ]
     rated = np.isfinite(scores)
     missing = int((~rated[~constant]).sum())
     data_notes = noted(
-        ("constant-rater", len(stuck), f"constant, so excluded: {listed(stuck)}"),
+        ("constant-rater", len(stuck), f"these raters have constant scores, so they are excluded: {listed(stuck)}"),
         ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
     )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
@@ -254,7 +267,7 @@ def _assembled(
 
 
 def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Selected raters without usable scores, and the reasons."""
+    """Return the selected raters without usable scores, and the reasons."""
     scored = chosen.ratings.frame
     whole = set(scored.filter(pl.col("item") == "")["rater"])
     verdicts = set(chosen.preferences.frame["rater"])
@@ -281,10 +294,13 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
 def few_clusters_notes(
     n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "", columns: Sequence[str] = ()
 ) -> list[Note]:
-    """Notes on too few clusters of items for bootstrap intervals, of some columns or of all."""
+    """Return a note if there are too few clusters of items for bootstrap intervals.
+
+    `columns` are the columns with these intervals; by default, the note is about all intervals.
+    """
     which = f" of {listed(columns)}" if columns else ""
     message = (
-        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; in "
-        "simulations, coverage with so few was below 85 %"
+        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals{which} are unreliable; in "
+        "simulations with so few clusters, coverage was below 85 %"
     )
     return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

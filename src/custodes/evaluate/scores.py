@@ -1,4 +1,4 @@
-"""Scores of an aspect, stored for the items that have any, and expanded to all items on demand."""
+"""Scores for an aspect, stored only for items that have scores, and expanded to all items on demand."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from custodes.stats.arrays import Floats, read_only
 
 @dataclass(frozen=True, kw_only=True)
 class ItemScores:
-    """Scores of the items that have any.
+    """Scores of the k items that have scores.
 
-    `items` (k,) are their positions among `n_items`, ascending; `persons` (annotators, k, systems) the scores of
-    annotators, `human` (k, systems) their mean, and `metrics` (metrics, k, systems), NaN if not rated.
+    `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
+    k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
+    k, systems) are the scores of metrics. Scores are NaN if not rated.
     """
 
     items: NDArray[np.int64]
@@ -31,13 +32,14 @@ class ItemScores:
 
     @classmethod
     def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
-        """Scores of every item."""
+        """Return the scores of a study in which every item has scores."""
         return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
 
     def spread(self, values: Floats) -> Floats:
-        """(..., all items, systems), NaN without a score, from values (..., k, systems).
+        """Return values (..., k, systems) expanded to all items, (..., items, systems); NaN for items without scores.
 
-        Raises `InputError` if these do not fit into memory, as with millions of verdicts on hundreds of systems.
+        Raises `InputError` if the expanded values do not fit into memory, for example with millions of verdicts on
+        hundreds of systems.
         """
         if len(self.items) == self.n_items:
             return values
@@ -45,15 +47,15 @@ class ItemScores:
         if 8 * np.prod(shape, dtype=np.float64) > MOST_CELLS:
             raise InputError(
                 f"{self.n_items} items x {shape[-1]} systems do not fit into memory for a question about "
-                "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which read "
-                "only the comparisons made"
+                "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which "
+                "read only comparisons"
             )
         full = np.full(shape, np.nan)
         full[..., self.items, :] = values
         return read_only(full)
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
-        """Some of all items, in ascending order."""
+        """Return the scores of the items at these positions, which are in ascending order."""
         _, rows, place = np.intersect1d(self.items, items, return_indices=True)
         return replace(
             self,

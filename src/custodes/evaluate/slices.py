@@ -1,4 +1,4 @@
-"""Slices of a study by a column, and a table that compares ratios between them."""
+"""Slices of a study by a column, and a table that compares ratios between slices."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ QUARTERS = 4
 """Number of slices of a numeric column with many values."""
 MOST_SLICES = 50
 
-BY = "Column whose values are slices: group, dataset, cluster, or a further column of items."
+BY = "Column whose values define slices: group, dataset, cluster, or another column of items."
 
 
 def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[str, ...], Ints]:
-    """The slices of outputs by a column, and the position of the slice of each output (-1: empty).
+    """Return the names of the slices of a column, and the position of the slice of each output (-1: empty value).
 
-    Text and numbers with few values give a slice per value, other numbers quartiles.
+    A column of text, or of numbers with few values, has one slice per value. Other columns of numbers are split at
+    quartiles.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
     Raises
     ------
     OptionError
-        Without such a column, or with more than `MOST_SLICES` values.
+        If the study has no column with this name, or if the column has more than `MOST_SLICES` slices.
     """
     if column == "system":
         return _slices(outputs["system"], column)
@@ -52,7 +53,10 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
 def values_of(
     study: Study, outputs: pl.DataFrame, column: str, more: tuple[str, ...] = (), *, option: str = "by"
 ) -> pl.Series:
-    """Values of a column of items, or of an attribute of outputs; `more`: further columns named in messages."""
+    """Return the values of a column of items, or of an attribute of outputs.
+
+    Messages list the columns of `more` as allowed columns, too.
+    """
     attributes = study.attributes
     if attributes is not None and column in _names(attributes):
         return outputs.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
@@ -60,24 +64,25 @@ def values_of(
 
 
 def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tuple[str, ...], Ints]:
-    """The slices of items, for comparisons of systems.
+    """Return the slices of items by a column, for comparisons of systems.
 
     Raises
     ------
     OptionError
-        Also if outputs of one item differ in the column.
+        If the study has no column with this name, if the column has too many values, or if outputs of one item differ
+        in the column.
     """
     attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
     if column == "system":
-        raise OptionError("by='system': a slice has comparisons of systems; allowed: a column of items")
+        raise OptionError("by='system': a slice must contain comparisons of systems; allowed: a column of items")
     if attributes is None or column not in _names(attributes):
         return _slices(_of_items(study, names, column), column)
     values = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
     several = values.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(several):
         raise OptionError(
-            f"by={column!r}: differs between outputs of {len(several)} items ({listed(several, limit=2)}); a slice has "
-            "comparisons of systems; allowed: a column of items"
+            f"by={column!r}: values differ between outputs of {len(several)} items ({listed(several, limit=2)}), but a "
+            "slice must contain comparisons of systems; allowed: a column of items"
         )
     one = values.with_columns(pl.col(column).list.first())
     return _slices(names.to_frame().join(one, on="item", how="left", maintain_order="left")[column], column)
@@ -96,8 +101,8 @@ def _of_items(
         return study.items.for_items(items)[column].replace("", None)
     attributes = [] if study.attributes is None else _names(study.attributes)
     allowed = [*more, *attributes, *facts]
-    there = f"columns: {listed(allowed)}" if allowed else "the study has none"
-    hint = f"; read another column of the file with --column group={column}, and name it with {option}='group'"
+    there = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
+    hint = f"; read another column of the file with --column group={column}, and set {option}='group'"
     raise OptionError(
         f"{option}={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
     )
@@ -110,7 +115,7 @@ def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
 
 
 def quartiles(values: pl.Series) -> tuple[float, ...]:
-    """Edges between slices of numbers with many values; none for text and for few values."""
+    """Return the edges between slices of numbers with many values; empty for text and for numbers with few values."""
     if not values.dtype.is_numeric() or values.drop_nulls().n_unique() <= MOST_STEPS:
         return ()
     numbers = values.cast(pl.Float64)
@@ -119,7 +124,7 @@ def quartiles(values: pl.Series) -> tuple[float, ...]:
 
 
 def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, option: str = "by") -> tuple[str, ...]:
-    """Names of the slices: ranges between edges, or the values."""
+    """Return the names of the slices: the ranges between edges, or the values if there are no edges."""
     if edges:
         bounds = [f"{edge:g}" for edge in edges]
         return (f"<= {bounds[0]}", *(f"{low} to {high}" for low, high in pairwise(bounds)), f"> {bounds[-1]}")
@@ -132,7 +137,7 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, optio
 
 
 def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[str]) -> Ints:
-    """Position of the slice of each value; -1 for an empty one, and for one without a slice."""
+    """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
     if edges:
         numbers = values.cast(pl.Float64)
         position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
@@ -143,7 +148,7 @@ def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[s
 
 
 def slice_table(rater: str, doc: str, statistics: str) -> Any:
-    """The declaration of a table of ratios in slices.
+    """Return the declaration of a table that compares ratios between slices.
 
     Parameters
     ----------
@@ -162,24 +167,25 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
         count("n", "items (or clusters) of the slice with data", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
-        difference("difference", "value minus other", interval=True),
-        p_value("p_value", "unadjusted permutation test of equal values", "p", essential=False),
+        difference("difference", "`value` minus `other`", interval=True),
+        p_value("p_value", "unadjusted p-value of a permutation test for equal ratios", "p", essential=False),
         p_value("p_adjusted", "p-value adjusted for all rows of the aspect", "p, all tested"),
-        label("finding", "`higher` or `lower`, where `p_adjusted` is at most alpha; else empty"),
+        label("finding", "`higher` or `lower` if `p_adjusted` is at most alpha; otherwise empty"),
         label("reason", "reason for a missing test", essential=False),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratios:
-    """Ratios of items (or outputs), one for each rater and statistic.
+    """Numerators and denominators of ratios over items (or outputs), for each rater and statistic.
 
     Attributes
     ----------
     labels : list of (str, str)
         Rater and statistic of each ratio.
     numerator, denominator : arrays of shape (ratios, items)
-        The ratio of a slice is the sum of numerators over that of denominators; a denominator of 0: no data.
+        The ratio of a slice is the sum of numerators divided by the sum of denominators. A denominator of 0 means that
+        the item has no data.
     units : int array of shape (items,)
         Cluster of each item.
     """
@@ -193,7 +199,7 @@ class Ratios:
 def slice_columns(
     rater: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
 ) -> dict[str, Any]:
-    """The columns of a table of slices; items of one cluster and slice are permuted together."""
+    """Return the columns of a table of slices; items of one cluster and slice are permuted together."""
     names, position = slices
     used = np.flatnonzero(position >= 0)
     present, group = np.unique(position[used], return_inverse=True)
@@ -208,7 +214,7 @@ def slice_columns(
     significant = tests.p_adjusted.ravel() <= alpha
     size = tests.difference.ravel()
     raters, statistics = zip(*ratios.labels, strict=True)
-    few = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the others"
+    few = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
     return {
         rater: np.repeat(raters, len(present)).tolist(),
         "slice": [names[k] for k in present] * len(ratios.labels),

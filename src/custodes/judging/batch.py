@@ -1,4 +1,5 @@
-"""Requests and replies as files: OpenAI's batch JSON Lines, also accepted by other providers and `vllm run-batch`."""
+"""Requests and replies as files, in the batch JSON Lines of OpenAI, which other providers and `vllm run-batch` also
+accept."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ADDRESS = "/v1/chat/completions"
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Result of a file of replies: number of replies stored in the cache, and failed requests by key."""
+    """The result of reading a file of replies: the number of replies that were stored in the cache, and the failed
+    requests by key."""
 
     kept: int
     failures: Mapping[str, Failure]
@@ -32,7 +34,8 @@ class Batch:
 
 
 def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
-    """Write each distinct request as a line `{custom_id, method, url, body}`; the key is the `custom_id`.
+    """Write each distinct request as a line `{custom_id, method, url, body}`. The `custom_id` is the key of the
+    request.
 
     Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
@@ -47,9 +50,9 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
 def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> Batch:
     """Store the replies of a file as if the server had sent them.
 
-    A line is `{custom_id, response: {status_code, body}, error}`, in any order. Unknown ids, repeated ids (the first
-    reply counts) and an incomplete last line are reported in notes. Raises InputError, and stores nothing, for a file
-    of another format or without a reply to any of the requests.
+    A line is `{custom_id, response: {status_code, body}, error}`. Lines may be in any order. Notes report unknown ids,
+    repeated ids (the first reply counts) and an incomplete last line. If the file has a different format or no reply to
+    any request, InputError is raised and nothing is stored.
     """
     place = Path(path)
     check_exists(place)
@@ -91,7 +94,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         (
             "doubled-replies",
             doubled,
-            f"{place.name}: {doubled} replies repeat an id; the first reply with an id counts",
+            f"{place.name}: {doubled} replies have the id of an earlier reply and are ignored; the first reply of "
+            "each id counts",
         ),
         (
             "half-a-line",
@@ -103,7 +107,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
 
 
 def _lines(data: bytes) -> Iterator[Any]:
-    """The parsed JSON of each line; None for an incomplete last line; the text of a line that is not JSON."""
+    """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
     *whole, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line in whole:
         if line.strip():
@@ -131,7 +135,7 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
 
 
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
-    """The body of a reply, or the reason for its absence."""
+    """The body of a reply, or the failure if there is no reply."""
     if not isinstance(response, Mapping):
         return Failure(reason="unavailable", message=words(error) or "no response")
     status = response.get("status_code", 200)
@@ -147,7 +151,7 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 
 def _made(body: Mapping[str, Any]) -> str:
-    """Time of a reply: from the field of the reply, otherwise the current time."""
+    """The time that a reply states; the current time if the reply states no time."""
     at = body.get("created")
     has_time = isinstance(at, int) and 0 < at < 2**33
     return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

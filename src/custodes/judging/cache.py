@@ -1,7 +1,4 @@
-"""Cache of judges:
-
-each reply is stored under the key of its request when it arrives, so that no reply is paid for twice.
-"""
+"""Cache of judges. A reply is stored under the key of its request on arrival, so that no reply is paid for twice."""
 
 from __future__ import annotations
 

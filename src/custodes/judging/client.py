@@ -1,4 +1,4 @@
-"""HTTP client of OpenAI's chat completions, a protocol of vLLM, llama.cpp, Ollama and most providers."""
+"""HTTP client of OpenAI's chat completions. vLLM, llama.cpp, Ollama and most providers support this protocol."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
             "the API key is empty or contains characters that are not allowed in a key (the key is not shown here)"
         )
     if key is not None and login is not None:
-        raise OptionError(f"{place}: the address contains credentials, and a key is given too; remove one of the two")
+        raise OptionError(
+            f"{place}: the address contains credentials, and an API key is also set; remove the credentials or the key"
+        )
     if (key or login) and parts.scheme == "http" and not _is_local(parts.hostname or ""):
         warnings.warn(
             f"{place}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
@@ -108,7 +110,7 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
 
 
 class Server:
-    """`Client` of a server. The connections belong to the event loop of the call."""
+    """A `Client` of a server. Connections belong to the event loop of the call."""
 
     def __init__(self, place: str, *, key: str | None, login: tuple[str, str] | None, timeout: float) -> None:
         self.address, self.timeout = place, timeout
@@ -204,7 +206,8 @@ class Server:
 
 
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
-    """Pattern that finds the secrets in a reply, verbatim or escaped (as in JSON within a string of JSON)."""
+    """A pattern that finds the secrets in a reply, either verbatim or escaped (as in a string of JSON that holds
+    JSON)."""
     secrets = [] if key is None else [key]
     if login is not None:
         pair = ":".join(login)
@@ -220,8 +223,8 @@ def _escaped(letter: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait according to the headers of a reply: Retry-After in seconds or as a date (RFC 9110), or OpenAI's
-    `retry-after-ms`. None without these headers.
+    """The seconds to wait according to the headers of a reply; None if these headers are missing. The headers are
+    Retry-After, in seconds or as a date (RFC 9110), and `retry-after-ms` of OpenAI.
 
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
@@ -243,7 +246,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _parsed(base_url: str) -> SplitResult:
-    """The parts of an address; errors show no credentials."""
+    """The parts of an address. Messages about an invalid address show no credentials."""
     displayed = shown(re.sub(r"//.*@", "//", base_url))
     try:
         parts = urlsplit(base_url.strip())
@@ -271,7 +274,7 @@ def _parsed(base_url: str) -> SplitResult:
 
 
 def _cause(problem: BaseException) -> str:
-    """The operating system's message about a connection error, without the messages of higher layers."""
+    """The message of the operating system about a connection error, without the messages of higher layers."""
     while (deeper := problem.__cause__ or problem.__context__) is not None:
         problem = deeper
     while isinstance(problem, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Clients by name on the command line: providers with another protocol, and functions."""
+"""Clients that the command line selects by name: functions, and providers with a different protocol."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ FINISHED = {"tool_call": "tool_calls"}
 
 
 def client_named(spec: str) -> Client:
-    """The client of `pydantic-ai:MODEL` or of a function `MODULE:FUNCTION`.
+    """The client for `pydantic-ai:MODEL` or for a function `MODULE:FUNCTION`.
 
-    The `address` of the client is part of the cache keys: the given name, or for a function the result of `place_of`.
+    The `address` of the client is part of the cache keys. The address of a function is the result of `place_of`;
+    otherwise the address is `spec`.
     """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:
@@ -66,9 +67,9 @@ def asynchronous(function: Any) -> Client:
 
 
 def place_of(client: Any) -> str | None:
-    """Identity of a client in cache keys: the `address`, or the module and name with a hash of the module's source. The
-    hash prevents that replies of an edited function are reused. None if the client has no such identity: a lambda, a
-    partial, a nested function, an object, a function without a file.
+    """The identity of a client in cache keys: the `address`, or the module and name with a hash of the source of the
+    module. Because of the hash, replies of a function are not reused after the function is edited. The result is None
+    for a lambda, a partial, a nested function, an object, and a function without a file, which have no such identity.
 
     """
     named = getattr(client, "address", None)
@@ -81,7 +82,7 @@ def place_of(client: Any) -> str | None:
 
 
 def _edition(module: ModuleType, name: str) -> str | None:
-    """Module and name with a hash of the current source; None without source."""
+    """The module and the name with a hash of the current source; None if there is no source."""
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):
@@ -118,7 +119,7 @@ class _Named:
 
 
 def _function(spec: str, module: str, name: str) -> Client:
-    """Client that calls a user's function. Modules in the working directory can be imported too."""
+    """A client that calls a function of the user. The function may be in a module in the working directory."""
     here = str(Path.cwd())
     before = list(sys.path)
     sys.path.append(here)
@@ -212,7 +213,7 @@ def _picture(address: str) -> Any:
 
 
 def _structured(response_format: Any) -> Any:
-    """The requested JSON schema of answers, if any."""
+    """The requested JSON schema of answers; None if no schema is requested."""
     from pydantic_ai import models, output
 
     if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":

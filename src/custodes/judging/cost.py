@@ -42,8 +42,8 @@ class Price:
 
 @dataclass(kw_only=True)
 class Budget:
-    """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. The maximum cost is
-    counted for a reply that is lost or has no token counts.
+    """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. A reply that is lost or
+    has no token counts counts with the maximum cost.
     """
 
     limit: float | None = None
@@ -52,8 +52,8 @@ class Budget:
 
     @classmethod
     def of(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
-        """The budget at the given price, or at the price of the table. Raises OptionError if there is a limit and the
-        price or the maximum cost of an answer is unknown.
+        """The budget at the given price, or at the price in the table of genai-prices. If there is a limit, and the
+        price or the maximum cost of an answer is unknown, OptionError is raised.
         """
         if price is None:
             try:
@@ -83,7 +83,7 @@ class Budget:
         return self.price.of(tokens_in, tokens_out) if self.price else 0.0
 
     def worst(self, body: Mapping[str, Any]) -> float:
-        """Maximum cost of a request in US dollars; 0 without a limit."""
+        """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
         return 0.0 if self.limit is None else self.dollars(*at_most(body))
 
 
@@ -102,7 +102,8 @@ class CostEstimate:
     expected_out : int
         Expected number of output tokens, at most `tokens_out`.
     price : Price or None
-        Price of a token; None if it is unknown. Providers charge half of it for batches (`write_requests`).
+        Price of a token; None if the price is unknown. For batches (`write_requests`), providers charge half of this
+        price.
     """
 
     requests: int
@@ -124,7 +125,8 @@ class CostEstimate:
 
 
 def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> CostEstimate:
-    """Estimated cost of the distinct requests before any is sent; `answer`: expected tokens of an answer."""
+    """Estimated cost of the distinct requests before any request is sent. `answer` is the expected number of tokens of
+    an answer."""
     bodies = list({request.key: request.body for request in requests}.values())
     tokens = [thought(body) for body in bodies]
     return CostEstimate(
@@ -138,13 +140,14 @@ def estimate(requests: Sequence[Request], *, price: Price | None, answer: float)
 
 
 def answer_tokens(judge: Judge) -> int:
-    """Expected tokens of an answer in the requested format, for a model without hidden reasoning."""
+    """Expected number of tokens of an answer in the requested format, for a model without hidden reasoning."""
     longest_answer = max(len(judge.answer(label)) for label in judge.answers)
     return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """Input and output tokens of a reply, and whether the numbers are estimates because the server reported none."""
+    """The numbers of input and output tokens of a reply, and whether the numbers are estimates. They are estimates if
+    the server reported no numbers."""
     counts = reply.get("usage")
     if isinstance(counts, Mapping):
         sent, answered = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
@@ -161,9 +164,9 @@ def thought(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
-    """Maximum numbers of input and output tokens of a request:
+    """Maximum numbers of input and output tokens of a request.
 
-    a token has at least one byte. The answer schema is included.
+    A token has at least one byte. The answer schema is included.
     """
     rules = {name: value for name, value in body.items() if name in ("response_format", "tools")}
     size = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(rules))
@@ -171,7 +174,7 @@ def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def longest(body: Mapping[str, Any]) -> int | None:
-    """Maximum number of tokens of an answer set in a request; None without a limit."""
+    """The maximum number of tokens of an answer according to the request; None if the request sets no limit."""
     bounds = [token_count(body.get(name)) for name in LIMITS]
     return next((bound for bound in bounds if bound), None)
 
@@ -180,7 +183,7 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
     """The price of a model in the table of genai-prices, which needs no network; None for an unknown model.
 
     The address identifies the provider. If the address is not in the table (a private server), the price is unknown.
-    Raises MissingExtraError without genai-prices.
+    Raises MissingExtraError if genai-prices is not installed.
 
     >>> known_price("gpt-5-mini", base_url="https://api.openai.com/v1").output
     2.0
@@ -222,5 +225,5 @@ def _tokens(characters: int) -> int:
 
 
 def _longest(body: Mapping[str, Any]) -> int:
-    """Maximum number of output tokens of a request, over all its answers."""
+    """Maximum number of output tokens of a request, summed over all answers to the request."""
     return (longest(body) or UNBOUND) * (body.get("n") or 1)

@@ -1,4 +1,5 @@
-"""Scheduling of requests in an event loop: when each request is sent, and the outcome of each request."""
+"""Scheduling of requests in an event loop. A dispatch decides when each request is sent, and records the outcome of
+each request."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ LEFT = "not sent: "
 class Patience:
     """Retry policy of a request.
 
-    A request has at most `tries` attempts. The first wait is at most `first` seconds. Each later maximum is twice the
-    previous maximum, up to `longest`. If a server requests a pause longer than `most` seconds, the run ends.
+    A request has at most `tries` attempts. The first wait is at most `first` seconds. The maximum of each later wait is
+    twice the previous maximum, up to `longest`. If a server requests a pause longer than `most` seconds, the run ends.
     """
 
     tries: int = 6
@@ -53,9 +54,9 @@ class Patience:
     most: float = 600.0
 
     def wait(self, tried: int, retry_after: float | None) -> float:
-        """Seconds until the next attempt: at least the pause that the server requests; without one, uniform up to the
-        maximum ("full jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed together are not sent
-        again together."""
+        """Seconds until the next attempt. If the server requests a pause, the wait is at least this pause. Otherwise
+        the wait is uniformly distributed between 0 and the maximum ("full jitter", Brooker 2015, AWS Architecture
+        Blog), so that requests that failed together are not sent again together."""
         drawn = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
         return drawn if retry_after is None else retry_after + min(drawn, self.first)
 
@@ -63,7 +64,8 @@ class Patience:
 @dataclass(kw_only=True)
 class Window:
     """Maximum number of concurrent requests. The maximum starts at 1, grows by 1 for each answer and is halved if the
-    server is busy, as in TCP (Jacobson 1988). So a wrong key costs one request, and the maximum adapts to the server.
+    server is busy, as in TCP (Jacobson 1988). A wrong key therefore costs only one request, and the maximum adapts to
+    the server.
     """
 
     most: int
@@ -75,7 +77,8 @@ class Window:
         self.size = min(float(self.most), self.size + 1)
 
     def busy(self, sent: float, now: float) -> None:
-        """Halve the maximum, once for all requests that were in progress; `sent`: when this request was sent."""
+        """Halve the maximum, but only once for all requests that were in progress. `sent` is the time at which this
+        request was sent."""
         if sent > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 
@@ -136,8 +139,8 @@ class Dispatch:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self) -> None:
-        """Send waiting requests one after the other. The next one is sent when the current one was answered or has
-        failed."""
+        """Send waiting requests one after the other. The next request is sent after the current request was answered or
+        has failed."""
         while self._waiting:
             request, tried, due = self._waiting.popleft(), 0, None
             while not tried or due is not None:
@@ -181,7 +184,8 @@ class Dispatch:
         return max(GIVEN_UP, 2 * int(self.window.size))
 
     async def _send(self, request: Request, worst: float, tried: int) -> float | None:
-        """Send a request and handle its outcome; returns the time of the next attempt if there is one."""
+        """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
+        attempt."""
         tokens = sum(thought(request.body)) if self.tokens_rate.per_minute else 0
         sent, started, paid, due = monotonic(), datetime.now(UTC), 0.0, None
         self.asked += tried == 1
@@ -254,7 +258,7 @@ class Dispatch:
             self._stop(error.reason, words)
 
     def _stop(self, reason: Reason, words: str) -> None:
-        """Send no further requests; replies to those in progress are still stored."""
+        """Send no further requests. Replies to requests in progress are still stored."""
         if self._stopped is None:
             self._stopped = Failure(reason=reason, message=LEFT + words)
             self._changed.set()

@@ -23,7 +23,7 @@ MOST = 100
 
 
 class Labelled(NamedTuple):
-    """A human label of one output, or of two outputs in the order shown."""
+    """A human label of one output, or of two outputs in presentation order."""
 
     systems: tuple[str, ...]
     label: str
@@ -41,7 +41,7 @@ class ShownExamples(NamedTuple):
 
 
 def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
-    """Random items as examples, balanced over the human labels; the same for all requests."""
+    """Examples from random items, balanced over the human labels. All requests have the same examples."""
     judge = prompt.judge
     if judge.examples is None:
         return ShownExamples({}, (), [])
@@ -98,7 +98,7 @@ def _given(examples: Any) -> tuple[Study, int]:
 
 
 def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
-    """Human labels by item, of outputs with texts."""
+    """The human labels of each item, for outputs with texts."""
     people = pl.col("rater").is_in(list(study.humans))
     rated, verdicts = study.ratings.frame.filter(people), study.preferences.where(people)
     by_item: dict[str, list[Labelled]] = {}
@@ -130,15 +130,15 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
 
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of an aspect; if there are none, the rows without an aspect. For overall quality, the rows of all
-    aspects."""
+    """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
+    quality, the rows of all aspects are used."""
     of_aspect = rows.filter(pl.col("aspect") == aspect)
     without = rows.filter(pl.col("aspect") == "")
     return of_aspect if of_aspect.height else without if without.height or aspect else rows
 
 
 def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """Item, system and the mean human score, in a fixed order."""
+    """A table with item, system and the mean human score, in a fixed order."""
     turned = [rater for rater, direction in study.raters.direction.items() if direction < 0]
     if rows.filter(pl.col("rater").is_in(turned)).height:
         raise InputError(f"examples: lower is better for {listed(turned)}; select annotators for whom higher is better")
@@ -154,7 +154,7 @@ def _next(
     drawn: Sequence[str],
     seed: int,
 ) -> tuple[str, Labelled]:
-    """The first item in random order with the label used least so far."""
+    """The first item in random order that has the least used label."""
     free = [(place, item, case) for place, item in enumerate(order) if item not in drawn for case in cases[item]]
     _, item, case = min(
         free,

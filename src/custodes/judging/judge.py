@@ -35,7 +35,7 @@ SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101
 LISTED = 11  # maximum number of points of a scale that are listed individually
 OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_logprobs")
-"""Request fields set by other options, or that would change how a request is answered."""
+"""Fields of a request that other options set, and fields that would change the form of the reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,8 @@ class Judge:
             raise OptionError("prompt='feedback' asks for a reason in the form of feedback; set reason='first'")
         if self.examples is not None and self.reason == "first":
             raise OptionError(
-                "examples: human verdicts have no reasons, so the judge cannot give any either; set reason='none'"
+                "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set "
+                "reason='none'"
             )
 
     def __str__(self) -> str:
@@ -139,13 +140,14 @@ class Judge:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Descriptions by aspect ('' without one); one unnamed aspect if none is given."""
+        """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
+        unnamed aspect."""
         parts = [text.partition(":") for text in self.aspects]
         return {name.strip(): meaning.strip() for name, _, meaning in parts} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """All possible answers, as the judge writes them."""
+        """All possible answers, in the form in which the judge writes an answer."""
         if self.mode == "pairwise":
             return VERDICTS
         if self.labels:
@@ -180,7 +182,7 @@ class Judge:
         return f"Answer with one JSON object and nothing else{then}: {way}."
 
     def answer(self, label: str) -> str:
-        """The text of the judge's answer for a label."""
+        """The text of the answer that a judge gives for a label."""
         return msgspec.json.encode({self.key: self._value(label)}).decode()
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Labels as answers of a judge: allowed labels, the positive label of two, and labels combined over aspects."""
+"""Labels as answers of a judge: the allowed labels, the positive one of two labels, and the combination of labels over
+aspects."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def has_known_polarity(labels: Sequence[str]) -> bool:
 
 
 def positive_label(labels: Sequence[str]) -> str:
-    """The positive label of two: the label that is a known positive word, otherwise the first.
+    """The positive one of two labels. This is the label that is a known positive word; if neither word is known, the
+    first label.
 
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')
@@ -59,7 +61,7 @@ def positive_label(labels: Sequence[str]) -> str:
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:
-    """A note on which of two labels is positive, if a reader cannot infer it."""
+    """A note on which of two labels is positive, if readers cannot infer the positive label."""
     if len(labels) != 2 or has_known_polarity(labels):
         return []
     message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"
@@ -67,7 +69,7 @@ def positive_note(labels: Sequence[str]) -> list[Note]:
 
 
 def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:
-    """Whether a combined label is positive; None if it depends on missing labels.
+    """Whether a combined label is positive; None if this depends on missing labels.
 
     >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
     (False, None)

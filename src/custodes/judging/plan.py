@@ -1,4 +1,5 @@
-"""Judging plan: one question per item, output or pair, order, aspect and repeat, with the request for each question."""
+"""Judging plan: a question for each combination of item, output (or pair), order, aspect and repeat, and the request
+for each question."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ NO_PROBES = Probes()
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
-    """One question about an output, or about two outputs (stored alphabetically) that are shown in `order`.
+    """One question about an output, or about two outputs that are shown in `order`. The two outputs are stored in
+    alphabetical order of systems.
 
-    Two identical outputs are a tie in every repeat and order, and are not queried. `probe`: the probe that changed the
-    output of the system `changed` ('': the original outputs); `reverse`: see `Form`.
+    Two identical outputs are a tie in every repeat and order, and are not queried. `probe` is the probe that changed
+    the output of the system `changed` ('' for the original outputs). For `reverse` see `Form`.
     """
 
     item: str
@@ -59,7 +61,8 @@ class JudgeQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingPlan:
-    """All questions about some texts. `examples`: number and hash of the examples in the prompt."""
+    """All questions about the texts of a study. `examples` has the number and the hash of the examples in the
+    prompt."""
 
     study: Study
     prompt: Prompt
@@ -83,20 +86,20 @@ class JudgingPlan:
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """Texts shown in each request, by its key."""
+        """The texts that each request shows, by the key of the request."""
         return {question.request.key: question.texts for question in self.asked}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTexts:
-    """The outputs of each item by system, and the other texts of the item."""
+    """The outputs of each item by system, and the remaining texts of the item."""
 
     outputs: Mapping[str, Mapping[str, str]]
     materials: Mapping[str, ItemTexts]
 
     @classmethod
     def make(cls, tables: Outputs) -> JudgedTexts:
-        """Create from the tables of outputs."""
+        """The texts in the tables of outputs."""
         outputs: dict[str, dict[str, str]] = {}
         for row in tables.texts.iter_rows(named=True):
             outputs.setdefault(row["item"], {})[row["system"]] = row["text"]
@@ -118,7 +121,7 @@ class JudgedTexts:
         return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
 
     def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
-        """The outputs of some systems for all items, except the items `without`."""
+        """The outputs of the systems `systems`, for all items except the items `without`."""
         chosen = {
             item: {system: text for system, text in by_system.items() if system in systems}
             for item, by_system in self.outputs.items()
@@ -132,7 +135,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts. Items that are missing here are taken from `other`."""
+        """These texts, completed by the items of `other` that are missing here."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
@@ -156,7 +159,7 @@ def planned(
     before: Mapping[str, Sequence[Mapping[str, Any]]],
     probes: Probes = NO_PROBES,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
-    """All questions by item, and the number of identical comparisons; `before`: the examples of each aspect as
+    """All questions to send, the questions on identical outputs, and notes. `before` has the examples of each aspect as
     messages."""
     judge = prompt.judge
     questions, same, unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
@@ -215,7 +218,8 @@ def planned(
 def _changed(
     plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """A question whose first or `second` output is displayed in the form of a probe, and the names to display."""
+    """A question whose first output (with `second`, whose second output) is displayed in the form of a probe, and the
+    names to display."""
     displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
     place = int(second and len(displayed) > 1)
     form = probes.form(probe, plain.item, displayed[place], plain.texts[place])
@@ -244,9 +248,9 @@ def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat
 def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
     """The comparisons selected by `pairs` among the systems of each item.
 
-    `pairs` is one of these: 'all'; 'vs:SYSTEM' for all comparisons with this system; 'sample:N' for N items of each
-    pair of systems; or a table `item, system_a, system_b` (or a path). A hash of the seed, the item and the pair draws
-    the items without replacement, so the order of a file does not matter.
+    `pairs` is 'all', 'vs:SYSTEM' (all comparisons with this system), 'sample:N' (N items of each pair of systems), or a
+    table `item, system_a, system_b` or its path. Items are drawn without replacement, by a hash of the seed, the item
+    and the pair, so the order of a file does not matter.
     """
     names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:
@@ -273,7 +277,7 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
 
 
 def lot(*parts: object) -> str:
-    """A hash for random draws. The hash depends only on the parts.
+    """A hash for random draws, which depends only on `parts`.
 
     >>> lot(0, "a") == lot(0, "a"), lot(0, "a") == lot(1, "a")
     (True, False)
@@ -302,7 +306,8 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
         (
             "short-sample",
             short,
-            f"{short} pairs of systems share fewer than {number} items; all these items are judged",
+            f"{short} pairs of systems have fewer than {number} common items; all common items of these pairs are "
+            "judged",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Outcomes of probed outputs in both forms."""
+"""Outcomes of probed outputs, in the original form and in the changed form."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def probe_outcomes(
 
 
 def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) -> float | None:
-    """Outcome of the changed output, from 0 to 1; None without an answer."""
+    """The outcome of the changed output, from 0 to 1; None if there is no answer."""
     if answer is None or not answer.label:
         return None
     if judge.key == "verdict":

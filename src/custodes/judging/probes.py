@@ -1,4 +1,4 @@
-"""Probes of a judge. A probe shows an output in another form of equal quality."""
+"""Probes of a judge. A probe shows an output in a different form of equal quality."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Rewrites = Mapping[tuple[str, str], str]
 
 
 class Form(NamedTuple):
-    """A form of an output: the text and the system name to display. `reverse`: the original has the property that the
-    probe adds, so this form lacks the property.
+    """A form of an output: the text and the system name to display. `reverse` is true if the original has the property
+    that the probe adds. This form then lacks the property.
     """
 
     text: str
@@ -48,8 +48,7 @@ class Probes:
     def make(
         cls, entries: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
     ) -> Probes:
-        """Read the names and files of `probe` for a judge of these outputs. Raise an error for a probe without
-        effect."""
+        """The probes from the names and files of the option `probe`. A probe without an effect raises an error."""
         rewrites: dict[str, Rewrites] = {}
         names = list[str]()
         for entry in value_list("probe", entries):
@@ -97,10 +96,10 @@ def lengthened(text: str) -> str:
 
 
 def formatted(text: str) -> Form:
-    """The text with added Markdown (sentences as bullets, or one sentence in bold), or without its Markdown if it has
-    any.
+    """The text with added Markdown (sentences as bullets, or one sentence in bold). If the text has Markdown, the
+    Markdown is removed instead.
 
-    The words are the same in both forms; a text for which this is impossible is returned unchanged.
+    The words are the same in both forms. If this is impossible, the text is returned unchanged.
 
     >>> formatted("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
     '- Lima is the capital of Peru.\\n- It lies on the coast of the Pacific.'
@@ -117,7 +116,7 @@ def formatted(text: str) -> Form:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences or lines of a text, each with at least `SHORTEST` characters if the text has as many."""
+    """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
     parts = list[str]()
     for part in filter(None, ENDS.split(text.strip())):
         if parts and len(parts[-1]) < SHORTEST:

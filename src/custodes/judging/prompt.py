@@ -59,7 +59,8 @@ class Fenced(str):
 
     @classmethod
     def make(cls, role: str, text: str, *beside: str, system: str = "") -> Fenced:
-        """Enclose a text in tags, after the name of its system, if any; the tag also depends on the texts `beside` it.
+        """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on the texts
+        `beside`.
 
         >>> print(Fenced.make("source", "Hello"))
         <source-185f8db32271>
@@ -77,7 +78,7 @@ class Fenced(str):
 
 @dataclass(frozen=True, kw_only=True)
 class ItemTexts:
-    """Data of an item: texts, image files or addresses, and other values as JSON."""
+    """The data of an item: texts, files or addresses of images, and further values as JSON."""
 
     source: str = ""
     references: Sequence[str] = ()
@@ -99,8 +100,8 @@ class ItemTexts:
 
 
 def _with_roles(turns: Sequence[tuple[str, str]]) -> str:
-    """Turns as text. Each turn follows the name of its role and is enclosed in tags, so no turn can imitate another
-    turn."""
+    """The turns of a dialogue as text. Each turn has the name of its role and is enclosed in tags, so that no turn can
+    imitate another turn."""
     texts = [text for _, text in turns]
     return "\n\n".join(f"{_role(role)}:\n{Fenced.make('turn', text, *texts)}" for role, text in turns)
 
@@ -118,7 +119,8 @@ class Prompt:
 
     @classmethod
     def load(cls, judge: Judge) -> Prompt:
-        """The built-in prompt of this name, or the prompt in a file. Otherwise OptionError, with the allowed names."""
+        """The built-in prompt of this name, or the prompt in a file. An unknown name raises OptionError, which gives
+        the allowed names."""
         is_file = judge.prompt not in PROMPTS
         if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
@@ -129,8 +131,8 @@ class Prompt:
         return cls(judge, _compiled(name, judge.mode, is_file=is_file))
 
     def filled(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
-        """The prompt for one output of an item, or for two outputs in presentation order. `systems`: names to display,
-        if any."""
+        """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
+        display ('' for no name)."""
         judge = self.judge
         beside = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
@@ -185,8 +187,8 @@ def _hash(*texts: str) -> str:
 
 
 def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
-    """A compiled template that may include built-in templates. For an unknown variable an error lists the allowed
-    variables."""
+    """A compiled template, which may include built-in templates. An unknown variable raises an error that lists the
+    allowed variables."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -246,5 +248,5 @@ def _encoded(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _content(path: str, changed: int, size: int) -> str:
-    """The bytes of a file. A changed file is read again."""
+    """The content of a file as base64 text; a changed file is read again."""
     return base64.b64encode(Path(path).read_bytes()).decode()

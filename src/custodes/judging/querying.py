@@ -1,5 +1,5 @@
-"""Querying of a plan. Each request is sent once, and once more after a reply without an answer. Replies are stored on
-arrival."""
+"""Querying of a plan. Each request is sent once. After a reply without an answer, the request is sent a second time.
+Replies are stored when they arrive."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NOT_SENT = Failure(reason="unavailable", message="not sent yet")
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """A reply or a failure for each key. `asked`: number of distinct requests sent in this run, without cached ones.
-    `sent`: how often requests were sent, retries included.
+    """A reply or a failure for each key. `asked` is the number of distinct requests that were sent in this run, without
+    cached requests. `sent` is the number of times that requests were sent, retries included.
     """
 
     replies: Mapping[str, Reply]
@@ -56,11 +56,12 @@ def query(
 ) -> Received:
     """Send the requests without a stored reply, and store each reply on arrival.
 
-    At most `concurrency` requests are in progress at a time (fewer while the server is busy), `rpm` requests start and
-    `tpm` tokens are used a minute, and no request is sent that could exceed the budget. An unanswered request is a
-    failure with its reason, is not stored, and is sent again in the next run. The requests run in a separate thread, so
-    this also works inside a running event loop. After Ctrl-C the stored replies remain. Raises OptionError if the
-    server answers no request: for a wrong key, model or address, or if every request has the same error.
+    At most `concurrency` requests are in progress at a time, and fewer while the server is busy. At most `rpm` requests
+    start and at most `tpm` tokens are used per minute. A request that could exceed the budget is not sent. An
+    unanswered request is a failure with a reason. Failures are not stored, so the next run sends these requests again.
+    The requests run in a separate thread, so this also works inside a running event loop. After Ctrl-C the stored
+    replies remain. Raises OptionError if the server answers no request, because the key, the model or the address is
+    wrong, or because every request has the same error.
 
     """
     at_least("concurrency", concurrency, 1)
@@ -94,7 +95,7 @@ def query(
 
 
 def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
-    """Run a dispatch in a thread, and yield once for each finished request. The run ends if the caller stops."""
+    """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
 
@@ -126,16 +127,17 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
 
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
-    """Use only the stored replies. `failures`: the known reasons for missing replies."""
+    """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
     replies, missing = find_replies(requests, cache)
     return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """Outcome of a plan. For each key of a first request: the request that counts, and its reply with the parsed answer
-    or the failure. `again`: second requests by the key of the first; `used`: all requests with a reply, and the reply;
-    `asked`: number of requests sent; `sent`: number of times requests were sent, retries included.
+    """The outcome of a plan. `requests`, `replies`, `answers` and `failures` are by the key of the first request: the
+    request that counts, the reply, the parsed answer, or the failure if there is no reply. `again` has the second
+    requests by the key of the first request. `used` has all requests with a reply, each with the reply. `asked` is the
+    number of requests that were sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]
@@ -149,7 +151,7 @@ class QueriedPlan:
 
 
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
-    """Send all requests. If a reply has no answer, the request is repeated once, under another key."""
+    """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
     requests = {request.key: request for request in plan.requests}
     first = send(list(requests.values()))
     answers = read_answers(plan, first.replies)
@@ -172,14 +174,15 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
-    """Parsed replies to the requests of a plan, by the key of the first request."""
+    """The parsed replies to the requests of a plan, by the key of the first request."""
     texts = plan.texts
     return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
-    """The second request after each first reply without an answer, by the key of the first: the same body, or with a
-    doubled token limit if the reply was truncated; none if that limit is unknown.
+    """The second requests after first replies without an answer, by the key of the first request. A second request has
+    the same body as the first request. If the reply was truncated, the token limit is doubled; if this limit is
+    unknown, there is no second request.
     """
     firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}

@@ -1,4 +1,4 @@
-"""Parsing of replies: the answer of a judge, or the reason why there is none. Replies are stored unparsed and are
+"""Parsing of replies: the answer of a judge, or the reason for a missing answer. Replies are stored unparsed and are
 parsed again in each run."""
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ CLOSED = re.compile(r"[\s`*]*")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadReply:
-    """A parsed reply: the label, or '' with the reason why there is none; the probabilities of all labels if known; the
-    reason that the judge gave; the model that answered; the tokens of the reply.
+    """A parsed reply: the label ('' for a missing answer) and the reason for a missing answer, the probabilities of all
+    labels if they are known, the reason that the judge gave, the model that answered, and the tokens of the reply.
     """
 
     label: str = ""
@@ -69,8 +69,8 @@ class ReadReply:
 
 
 def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadReply:
-    """Parse a chat completion of any JSON value; `prompt_texts` are the texts of the prompt, which a reply may
-    quote."""
+    """Parse a chat completion, which may be any JSON value. `prompt_texts` are the texts of the prompt, which a reply
+    may quote."""
     body = _object(body)
     choice = _first(body.get("choices"))
     message = _object(choice.get("message"))
@@ -114,11 +114,12 @@ class _Verdict:
 
 
 class _UnclearError(Exception):
-    """Error for an ambiguous answer: a key occurs twice in one object, or the text is too long."""
+    """The answer is ambiguous, because a key occurs twice in one object or the text is too long."""
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
-    """The last JSON object with the key of the answer, if it is unambiguous; or a label that is the whole text."""
+    """The answer in the last JSON object with the key of the answer, if this answer is unambiguous, or a label that is
+    the whole text."""
     thought = text.rfind(THOUGHT)
     try:
         answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought]
@@ -137,7 +138,7 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
-    """The objects with an answer."""
+    """The answers in the JSON objects of a text."""
     for start, end, value in _objects(text):
         keys = [key for key in value if key.casefold() == judge.key]
         if len(keys) > 1:
@@ -150,8 +151,8 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
 
 
 def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
-    """Whether the text around the last answer makes the answer ambiguous: further answers, or a sentence that
-    continues."""
+    """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
+    continue the sentence of the answer."""
     last = answers[-1]
     line, *below = text[last.end :].split("\n")
     if any(_label(other, labels)[0] not in ("", last.label) for other in below):
@@ -200,8 +201,8 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be quoted from the prompt: a text of the prompt contains the object, and the object is not
-    alone at the end of the reply."""
+    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object, and
+    the object is not alone at the end of the reply."""
     quoted = _squeezed(text[verdict.start : verdict.end])
     return any(quoted in _squeezed(other) for other in prompt_texts) and not _ends(text, verdict)
 
@@ -211,7 +212,7 @@ def _squeezed(text: str) -> str:
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
-    """The label of a value ('' for none), and the position of the label in a text."""
+    """The label in a value ('' if there is no label), and the position of the label in the text."""
     if isinstance(value, bool):
         value = json.dumps(value)
     if not isinstance(value, str):
@@ -232,7 +233,7 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
 
 
 def _numbered(value: float, labels: Sequence[str]) -> str:
-    """The label of a number; '' for none."""
+    """The label that equals a number; '' if there is no such label."""
     return next((label for label in labels if NUMBER.fullmatch(label) and math.isclose(float(label), value)), "")
 
 
@@ -249,11 +250,11 @@ def _number(value: Any) -> float:
 def _chances(
     tokens: Sequence[Mapping[str, Any]], content: str, at: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
-    """The normalised probabilities of the labels at the first token of the answer. None if the server did not return
-    the probability of each label, because a missing probability is unknown, not 0.
+    """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
+    probability of every label, the result is None, because a missing probability is unknown and not 0.
 
-    With a schema some servers return the probabilities of the unconstrained model, in which other words are more
-    likely.
+    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words other
+    than labels may be more likely.
     """
     texts = [_text(entry.get("token")) for entry in tokens]
     whole = "".join(texts)
@@ -306,7 +307,7 @@ def _text(value: Any) -> str:
 
 
 def _short(name: str) -> str:
-    """A name. A long name is shortened and gets a hash of the full name."""
+    """The name of a model. A long name is shortened and gets a hash of the full name."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
     return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
 

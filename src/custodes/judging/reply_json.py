@@ -57,7 +57,7 @@ def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, lev
 
 
 def encoded(value: Mapping[str, Any]) -> bytes:
-    """A record of JSON values as JSON. Raises TypeError for other values."""
+    """The JSON of a record, as bytes. Raises TypeError if the record has a value that JSON cannot represent."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):

@@ -40,8 +40,8 @@ class Request:
 
     @classmethod
     def make(cls, address: str, body: Mapping[str, Any], repeat: str = "0") -> Request:
-        """Create a request and its key. The key is a hash of the server's address (without credentials), the body and
-        the number of the repeat. Account keys, names of systems and the order of files do not affect the key.
+        """Create a request and its key. The key is a hash of the address of the server (without credentials), the body
+        and the number of the repeat. Account keys, names of systems and the order of files do not affect the key.
 
         >>> one, two = (Request.make("http://localhost", {"model": "m", "n": n}) for n in (1, 2))
         >>> one.key == two.key, len(one.key)
@@ -61,7 +61,7 @@ RECORD = msgspec.json.Decoder(prepare_decoder(_Record))
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A stored server reply, which is parsed again in each run. It is stored as bytes to save memory."""
+    """A stored reply of a server, which is parsed again in each run. The reply is stored as bytes to save memory."""
 
     record: bytes
 
@@ -74,7 +74,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """The body of the reply; InputError for a damaged record."""
+        """The body of the reply. A damaged record raises InputError."""
         try:
             return RECORD.decode(self.record).reply
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
@@ -96,16 +96,17 @@ Reason = Literal["unavailable", "rejected", "denied", "budget"]
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A request without a reply: the reason and the message. It is not stored, and the next run sends the request
-    again."""
+    """The reason and the message for a request without a reply. Failures are not stored, and the next run sends the
+    request again."""
 
     reason: Reason
     message: str
 
 
 class Unavailable(Exception):  # noqa: N818  (not the caller's error)
-    """The server cannot answer now, and the request is sent again: after `retry_after` seconds if the server gave a
-    pause, and with fewer concurrent requests if the server is `busy`. `paid`: the lost answer may have a cost.
+    """The server cannot answer now, and the request is sent again. If the server requested a pause, the next attempt is
+    after `retry_after` seconds. If the server is `busy`, there are fewer concurrent requests. `paid` is true if the
+    lost answer may have a cost.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Rejected(Exception):  # noqa: N818
 
 
 class Denied(Exception):  # noqa: N818
-    """The server cannot answer any request: wrong key, model or address."""
+    """The server cannot answer any request, because the key, the model or the address is wrong."""
 
     reason: Reason = "denied"
 
@@ -143,7 +144,7 @@ def check_completion(body: Any) -> None:
 
 
 def token_count(tokens: Any) -> int | None:
-    """Token count reported by a server; None if the count is invalid."""
+    """The token count that a server reported; None if the count is invalid."""
     sound = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
     return tokens if sound else None
 

@@ -51,9 +51,9 @@ def judge(
     rng: Rng = 0,
     progress: Progress = silent,
 ) -> Judgements:
-    """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
+    """Query an LLM judge about texts: which of two outputs is better, or a score or label for each output.
 
-    Failures are counted by reason. They never get a score.
+    Failures are counted by reason and never get a score.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ def prepare(
     probe: Sequence[str] = (),
     lasting: bool = True,
 ) -> JudgingPlan:
-    """The plan of all questions. All errors of the input are raised before any request is sent. `lasting`: replies are
-    stored in a file, which other clients may have used.
+    """The plan of all questions. All errors in the input are raised before any request is sent. `lasting` is true if
+    replies are stored in a file, which may also hold replies of other clients.
     """
     at_least("repeats", repeats, 1)
     place = _place(judge, client, lasting=lasting)
@@ -210,7 +210,7 @@ def prepare(
 
 
 def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | None) -> Client:
-    """The given client, or a client for the server of the judge."""
+    """The client `client`, or a client for the server of the judge if `client` is None."""
     if client is None:
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
     for name, value in (("key", key), ("timeout", timeout)):

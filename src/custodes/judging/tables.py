@@ -72,7 +72,8 @@ class Judgements(Result):
         count("preference", "1: system_a is better, 0: tie, -1: system_b; null: see `invalid`"),
         INVALID,
         probability(
-            "p_a", "probability that system_a is better; null unless the server gave the probabilities of all answers"
+            "p_a",
+            "probability that system_a is better; null if the server did not give the probabilities of all answers",
         ),
         probability("p_tie", "probability of a tie"),
         probability("p_b", "probability that system_b is better"),
@@ -116,13 +117,13 @@ class Judgements(Result):
         label("order", "presentation order in both queries, as in `verdicts`"),
         score(
             "plain",
-            "outcome of the form without repeated content, Markdown or name; for rewritten outputs, of "
-            "the original; null: no answer",
+            "outcome of the output without repeated content, Markdown or name, or of the original output if "
+            "outputs are rewritten; null: no answer",
         ),
         score(
             "changed",
-            "outcome of the form with repeated content, Markdown or name; for rewritten outputs, "
-            "of the rewritten output; null: no answer",
+            "outcome of the output with repeated content, Markdown or name, or of the rewritten output; null: no "
+            "answer",
         ),
         label("invalid", "why one of the two forms has no answer"),
         essential=False,
@@ -209,8 +210,8 @@ class Judgements(Result):
 
     @property
     def status(self) -> int:
-        """Exit status: 1 if some questions have no reply, or if fewer than half of the replies can be parsed; else
-        0."""
+        """The exit status. It is 1 if some questions have no reply, or if fewer than half of the replies can be parsed,
+        and otherwise 0."""
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
@@ -219,7 +220,7 @@ class Judgements(Result):
         return self.details.filter(pl.col("invalid") == "").height
 
     def written(self) -> dict[str, Any]:
-        """The tables that a command writes, by file suffix; '' for the answers."""
+        """The tables that a command writes, by file suffix. The suffix of the answers is ''."""
         tables = {"": self._answers, "raters": self.raters, "details": self.details}
         return tables if self.probes.is_empty() else tables | {"probes": self.probes}
 
@@ -329,7 +330,8 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
 
 
 def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Scores or labels. `expected`: answers with probabilities, which give the rater of expected scores."""
+    """The rows of scores or labels. `expected` has the answers with probabilities, which give the scores of the rater
+    `NAME@expected`."""
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
@@ -360,9 +362,9 @@ def _rating(
 
 
 def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The combined label of each output and repeat, without an aspect;
+    """The combined label of each output and repeat, without an aspect.
 
-    none if the cost limit prevented the labels of all aspects.
+    If the cost limit prevented the label of every aspect, there is no combined label.
     """
     if judge.combine is None:
         return
@@ -384,7 +386,7 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Failures by reason, overall and for each system."""
+    """The number of failures by reason, in total and for each system."""
     shown_in, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for question, _, why in rows:
         for system in ("", *question.systems):
@@ -423,7 +425,7 @@ def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, An
 
 
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
-    """All settings that change the answers, in one line."""
+    """All settings that change the answers, as one line."""
     judge = plan.judge
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
     more = len(served) - MOST_SERVED

@@ -1,10 +1,10 @@
-"""Figures: each function takes a result and returns an Altair chart; `save` writes it without a browser.
+"""Figures: each function takes a result and returns an Altair chart; `save` writes a chart to a file without a browser.
 
     from custodes import plots
 
     plots.save(plots.agreement_intervals(cu.agreement(study)), "agreement.pdf")
 
-The first figure imports Altair; this module does not.
+This module does not import Altair. Altair is imported when the first figure is drawn.
 """
 
 from custodes.plots.agreement import agreement_intervals

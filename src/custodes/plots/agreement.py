@@ -16,8 +16,10 @@ from custodes.plots.choice import of_aspect, titled
 
 
 def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
-    """The table `metrics` with the chance level of each statistic (`x_chance`), null if undefined, and the significance
-    letters of the ranking statistic (`x_group`).
+    """The table `metrics` with the chance levels of all statistics and the significance letters of one statistic.
+
+    The chance level of statistic `x` is in `x_chance` (null if it is undefined). The letters of the ranking statistic
+    `x` are in `x_group`.
     """
     level = {
         f"{statistic.name}_chance": pl.lit(
@@ -48,30 +50,30 @@ def agreement_intervals(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of a statistic by metric, best first, with a grey bar at the chance level.
+    """Dot-and-whisker plot of a statistic for each metric, best first, with a grey bar at the chance level.
 
     Parameters
     ----------
     result : Agreement
         Result of `agreement`.
     statistic : str, default 'kendall_item'
-        Column of `Agreement.metrics`. Metrics with an undefined value are left out.
+        Column of `Agreement.metrics` to draw. Metrics whose value is undefined are left out.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown statistic or aspect.
+        If the statistic or the aspect is unknown.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def agreement_intervals(
 
 
 def intervals(data: Any, *, label: str) -> Any:
-    """Rows metric, value, low, high, chance, group."""
+    """Draw rows with the columns metric, value, low, high, chance and group."""
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
     tooltip = [

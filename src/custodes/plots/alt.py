@@ -1,4 +1,4 @@
-"""Altair, imported with the first figure: import this module as `alt` instead of `altair`."""
+"""Altair, imported when the first figure is drawn. Import this module as `alt`, in place of `altair`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ else:
 
 
 def load() -> None:
-    """Import Altair; raises `OptionError` under `python -OO`, which strips the docstrings that Altair reads."""
+    """Import Altair. `OptionError` is raised under `python -OO`, which strips the docstrings that Altair reads."""
     import sys
 
     from custodes.errors import OptionError

@@ -23,31 +23,33 @@ def annotator_competence(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of estimated competence by annotator, highest first; annotators with a significant finding
-    are red. Only annotators with an interval are shown. The axis title states how many annotators have no interval.
+    """Dot-and-whisker plot of the estimated competence of each annotator, the highest first.
+
+    Annotators with a significant finding are red. Only annotators with an interval are shown; the axis title states how
+    many annotators have no interval.
 
     Parameters
     ----------
     result : Annotators
         Result of `annotators`.
     answer_type : str, optional
-        'verdicts' or 'ratings'; default: the first with an interval.
+        'verdicts' or 'ratings'; default: the first type for which an annotator has an interval.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For unknown names, and if no annotator has an interval.
+        If a name is unknown, or if no annotator has an interval.
 
     Examples
     --------
@@ -74,14 +76,15 @@ def annotator_competence(
 
 
 def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Annotators.annotators` with an interval, with the findings in words in the column `said`."""
+    """The rows of `Annotators.annotators` that have an interval, with the findings in words in the column `said`."""
     intervals = rows.filter(pl.col("competence_low").is_not_null())
     return intervals.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
 def competence(data: Any, *, left_out: int = 0) -> Any:
-    """Rows of `with_interval` of one answer type; `left_out`: number of annotators without an interval, for the
-    axis."""
+    """Draw the rows of `with_interval` of one answer type.
+
+    `left_out`: the number of annotators without an interval, which the axis title states."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     who = alt.Y("rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending"))
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))

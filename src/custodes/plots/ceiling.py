@@ -1,4 +1,4 @@
-"""Figures: prediction of human ratings by metrics, information that metrics lack, and prediction by release date."""
+"""Figures: prediction of human ratings from metrics, information that metrics lack, and prediction by release date."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HEIGHT = 260
 
 
 def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Kendall's tau-b of held-out predictions for each aspect: from all metrics, from the other human aspects, and from
-    both.
+    """Bars of Kendall's tau-b between human ratings and held-out predictions, for each aspect.
 
-    Bars with whiskers: tau-b with interval. Ticks mark the prediction of half of the annotators by the other half,
-    and the bound of a perfect predictor for this number of annotators.
+    The predictions are from all metrics, from the other human aspects, and from both. Whiskers are intervals. Ticks
+    mark the prediction of half of the annotators by the other half, and the bound of a perfect predictor for this
+    number of annotators.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 
 def bars(data: Any, result: Ceiling) -> Any:
-    """Rows of `Ceiling.prediction`; the bounds come from the result."""
+    """Draw the rows of `Ceiling.prediction`, with the bounds in the result."""
     features = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.annotators.height else []
     what = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
@@ -125,10 +125,10 @@ def bars(data: Any, result: Ceiling) -> Any:
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Error of a lasso on metrics and other human aspects, divided by its error on metrics alone, by penalty.
+    """Error of a lasso on metrics and other human aspects, divided by the error of a lasso on metrics alone.
 
-    Values below 1 mean that the other human aspects contain information that the metrics lack. A line and a band per
-    aspect. Raises `InputError` if annotators rated only one aspect.
+    Values below 1 mean that the other human aspects contain information that the metrics lack. Each aspect has a line
+    and a band. `InputError` is raised if annotators rated only one aspect.
 
     Parameters
     ----------
@@ -137,12 +137,12 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
 
 
 def ratio_curve(data: Any) -> Any:
-    """Rows of `Ceiling.information`."""
+    """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
     axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
@@ -187,7 +187,9 @@ def ratio_curve(data: Any) -> Any:
 
 
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Held-out tau-b of all metrics released by each date. A line per aspect, with whiskers.
+    """Held-out tau-b of predictions from all metrics released by each date.
+
+    Each aspect has a line with whiskers.
 
     Parameters
     ----------
@@ -196,17 +198,17 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     InputError
-        If fewer than two release dates are known.
+        If the metrics have fewer than two release dates.
 
     Examples
     --------
@@ -223,7 +225,7 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 
 def released(data: Any, result: Ceiling) -> Any:
-    """Rows of `Ceiling.history`, with `newest` as text."""
+    """Draw the rows of `Ceiling.history`, with `newest` as text."""
     dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
     x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))

@@ -9,7 +9,10 @@ from custodes.errors import OptionError, listed, suggestion
 
 
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
-    """The rows of one aspect (or of the column `by`) and its name; with None there must be only one value."""
+    """The rows of one aspect (or of one value of the column `by`), and the name of the aspect.
+
+    If `aspect` is None, the frame must have only one aspect.
+    """
     values = frame[by].unique(maintain_order=True).to_list()
     if not values:
         raise OptionError(f"{who}: the result has no rows to draw; see its notes")
@@ -21,7 +24,7 @@ def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "a
 
 
 def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str | None = None) -> pl.DataFrame:
-    """The rows with this value; `OptionError` with a suggestion if there are none."""
+    """The rows with this value. If there are none, `OptionError` with a suggestion is raised."""
     rows = frame.filter(pl.col(column) == value)
     if not rows.height:
         values = frame[column].unique(maintain_order=True).to_list()

@@ -21,52 +21,54 @@ from custodes.plots.choice import of_aspect, titled
 from custodes.plots.favoritism import MEAN, against_accuracy
 
 LABELS = {own.name: own.label for own in METHODS.values()}
-"""Displayed names of the methods."""
+"""Displayed names of the methods of combining, by method."""
 
 COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
 SHAPES = ("circle", "diamond")
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
 MOST = 25
-"""Maximum number of weights in the figure. The largest absolute values are shown, and the remaining weights are
-counted."""
+"""Maximum number of weights in the figure.
+
+The weights with the largest absolute values are shown; the number of the remaining weights is stated.
+"""
 CLEAR = ("interval excludes 0", "not significant")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 WIDE = 50.0
-"""Ratio of the last to the first total cost from which the cost axis is logarithmic."""
+"""Minimum ratio of the last to the first total cost for which the cost axis is logarithmic."""
 NARROWEST = 230
-"""Width of a plot on a phone in pixels, for which the labels of the cost curve are placed."""
+"""Width in pixels of a plot on a phone. The labels of the cost curve are placed for this width."""
 
 
 def method_comparison(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of the objective on held-out outputs by method of combining, highest first.
+    """Dot-and-whisker plot of the objective on held-out outputs for each method of combining, the highest first.
 
-    The dashed line is the best single metric, which is selected in the training part.
+    The dashed line is the best single metric, which is selected on the training data.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; required if there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -81,17 +83,17 @@ def method_comparison(
 
 
 def objective_of(result: Combine) -> str:
-    """Objective of the fit, shown in the figures."""
+    """The objective of the fit, whose scores the figures show."""
     return result.model.objective
 
 
 def axis_of(objective: str) -> str:
-    """Axis title of scores."""
+    """The title of the axis with the scores."""
     return f"{Combine.declared()['comparison'].column(objective).label} with human ratings, held out"
 
 
 def methods(data: Any, *, objective: str) -> Any:
-    """Rows of `Combine.comparison` of one target."""
+    """Draw the rows of `Combine.comparison` of one target."""
     base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
     method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
@@ -119,35 +121,35 @@ def combination_weights(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Weights of metrics in the saved model: the 25 largest, and the number of the others.
+    """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
 
     Hollow points have an interval that contains 0. Importances have no intervals, and neither have weights of methods
-    that are too slow to be refitted. Their points are filled.
+    that are too slow to be refitted. Points without an interval are filled.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     statistic : str, default 'weight'
-        'weight', or 'importance' of boosted trees.
+        'weight', or 'importance' for boosted trees.
     target : str, optional
-        Target to draw; required if there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown statistic or target.
+        If the statistic or the target is unknown.
     InputError
-        If the model does not have the statistic.
+        If the model does not contain the statistic.
 
     Examples
     --------
@@ -171,7 +173,7 @@ def combination_weights(
 
 
 def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
-    """Rows of `weight_rows` of one target."""
+    """Draw the rows of `weight_rows` of one target."""
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
     drawn = base.transform_filter("isValid(datum.value)")
@@ -194,8 +196,10 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
-    """Rows target, metric, value, low, high, place, rest: the largest weights of each target, and one row for all
-    smaller weights, whose `rest` describes the size of these weights.
+    """The largest weights of each target, and one row for all smaller weights.
+
+    The columns are target, metric, value, low, high, place and rest. In the row of the smaller weights, `rest` states
+    the size of these weights.
     """
     ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
     rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
@@ -216,27 +220,26 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
 def cost_curve(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out objective by budget, with metrics added in the order of gain per cost (ridge regression).
+    """Held-out objective by budget, with metrics added to ridge regression in the order of gain per cost.
 
-    The line has a step for each added metric, with the name of the metric. A band shows the interval. Without costs
-    each metric costs 1. Raises
-    `OptionError` for an unknown target.
+    The line has a step for each added metric, labelled with the name of the metric. A band shows the interval. If the
+    raters have no costs, each metric costs 1. `OptionError` is raised if the target is unknown.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; required if there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -251,7 +254,7 @@ def cost_curve(
 
 
 def costs(data: Any, *, log: bool, objective: str) -> Any:
-    """Rows of `cost_rows` of one target."""
+    """Draw the rows of `cost_rows` of one target."""
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.score)")
@@ -292,7 +295,7 @@ def wide(path: pl.DataFrame) -> bool:
 
 
 def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
-    """The path with name_x and name_y: positions of the labels, above the curve and without overlap."""
+    """The rows of the path, with positions of labels (name_x and name_y) above the curve and without overlap."""
     log = wide(path)
     parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
     for _, of_target in path.group_by("target", maintain_order=True):
@@ -311,30 +314,30 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
 def pruning_curve(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out objective by number of metrics in backward elimination; filled: the selected number.
+    """Held-out objective by number of metrics in backward elimination; a filled point marks the selected number.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; required if there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     InputError
-        If no method pruned the metrics.
+        If no method of the result prunes metrics.
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -342,17 +345,17 @@ def pruning_curve(
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
     Traceback (most recent call last):
-    custodes.errors.InputError: pruning_curve: nothing was pruned; give method='xgboost-pruned' first
+    custodes.errors.InputError: pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'
     """
     if result.pruning.is_empty():
-        raise InputError("pruning_curve: nothing was pruned; give method='xgboost-pruned' first")
+        raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
     rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
     chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Backward elimination of metrics", target))
 
 
 def pruned(data: Any, *, objective: str) -> Any:
-    """Rows of `Combine.pruning` of one target."""
+    """Draw the rows of `Combine.pruning` of one target."""
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.score)")
@@ -379,32 +382,32 @@ def pruned(data: Any, *, objective: str) -> Any:
 def accuracy_and_favoritism(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Sample accuracy of each method of combining by mean |Favi-Score| of its errors, on held-out outputs.
+    """Sample accuracy and mean |Favi-Score| of the errors of each method of combining, on held-out outputs.
 
-    With fewer errors the mean |Favi-Score| is larger by chance alone.
+    If a method makes fewer errors, the mean |Favi-Score| is larger by chance alone.
 
     Parameters
     ----------
     result : Combine
         Result of `combine`.
     target : str, optional
-        Target to draw; required if there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     InputError
-        If favoritism is unknown, as for verdicts.
+        If the result has no favoritism, as for verdicts.
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -414,14 +417,14 @@ def accuracy_and_favoritism(
     'Favoritism and accuracy (fluency)'
     """
     if result.favoritism.is_empty():
-        raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; see the notes")
+        raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
     rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
     chart = favoured(theme.inline(rows), result).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Favoritism and accuracy", target))
 
 
 def favoured(data: Any, result: Combine) -> Any:
-    """Rows of `Combine.favoritism` of one target; the methods come from the result."""
+    """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
     looks = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
         for k, (name, label) in enumerate(LABELS.items())
@@ -443,17 +446,17 @@ def favoured(data: Any, result: Combine) -> Any:
 
 
 def _numbers(format: str, *names: str) -> list[Any]:
-    """Numeric tooltips."""
+    """Tooltips of numeric columns, in this format."""
     return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
 
 
 def _in_words(chart: Any) -> Any:
-    """The chart with a column `what`, the displayed name of the method."""
+    """The chart with an additional column `what`, which holds the displayed name of the method."""
     return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
 
 
 def _fill(field: str, readings: tuple[str, str]) -> Any:
-    """Scale of filled and hollow points."""
+    """The scale that maps the first of the readings to filled points and the second to hollow points."""
     return alt.Fill(
         f"{field}:N",
         title=None,

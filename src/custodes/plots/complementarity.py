@@ -19,17 +19,19 @@ from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
-"""Width of a heat map cell in pixels: minimum without labels, minimum with a label, and maximum (for small studies)."""
+"""Width of a cell of the heat map in pixels: minimum without a label, minimum with a label, maximum (small studies)."""
 GAP = " "
-"""Empty row and column between human raters and metrics."""
+"""Size of the empty row and column between human raters and metrics, in cells."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
-"""Proportion of explained variance at which the curve ends."""
+"""Cumulative proportion of explained variance at which the curve ends."""
 NAMED, NEAREST = 25, 3
-"""Maximum number of raters that are all labelled on the map; with more raters, labels are given to human raters, the
-metrics closest to them, and the extreme metrics."""
+"""Maximum number of raters for which the map labels every rater.
+
+With more raters, only human raters, the metrics closest to human raters, and the extreme metrics are labelled.
+"""
 LABELLED = 100
-"""Maximum number of raters for which every row of the heat map is labelled; with more raters, as many labels as fit."""
+"""Maximum number of raters for which every row of the heat map is labelled. With more raters, only some rows are."""
 AVERAGES = {
     "human-human": "pairs of human aspects",
     "human-metric": "human aspects and metrics",
@@ -37,18 +39,18 @@ AVERAGES = {
 }
 HEIGHT = 240
 MARGIN = 45
-"""Margin in pixels between the outermost rater of the map and its edge."""
+"""Margin in pixels between the outermost rater and the edge of the map."""
 
 
 def complementarity_map(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Heat map of the complementarity of each pair of raters: blue for equal rankings, blank for unrelated, vermilion
-    for opposite ones.
+    """Heat map of the complementarity of each pair of raters.
 
-    Human raters come first, separated from metrics. Human raters and metrics are each ordered by similarity. Raters
-    without a ranking are omitted. With more raters the cells are smaller: at least 13 pixels, or 5 pixels with more
-    than 100 raters, when only every second or third row is labelled.
+    Blue cells have equal rankings, blank cells unrelated rankings, and vermilion cells opposite rankings. Human raters
+    come first, separated from metrics. Human raters and metrics are each ordered by similarity. Raters without a
+    ranking are omitted. Cells are smaller if there are more raters: the minimum is 13 pixels, or 5 pixels with more
+    than 100 raters. In this case, only every second or third row is labelled.
 
     Parameters
     ----------
@@ -57,12 +59,12 @@ def complementarity_map(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -76,7 +78,7 @@ def complementarity_map(
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Rows of `Complementarity.pairs`, in the order of the result. They are one triangle of the symmetric matrix."""
+    """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
@@ -125,11 +127,11 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
 def explained_variance(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Explained variance of the principal components of the raters' rankings, individual and cumulative.
+    """Proportion of variance that each principal component of the rankings explains, and cumulative proportion.
 
-    The ranking that all raters share is subtracted first, so the figure does not say whether raters agree. Bars with
+    The ranking that all raters share is subtracted first, so the figure does not show whether raters agree. Bars with
     whiskers show the proportion of each component. The line shows the cumulative proportion. The dashed grey line shows
-    the cumulative proportion for raters with random rankings. The grey rule marks 80 %.
+    the cumulative proportion for raters with random rankings. The solid grey line marks 80 %.
 
     Parameters
     ----------
@@ -138,12 +140,12 @@ def explained_variance(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
@@ -166,7 +168,7 @@ def explained_variance(
 
 
 def variance_curve(data: Any) -> Any:
-    """Rows of `Complementarity.components`."""
+    """Draw the rows of `Complementarity.components`."""
     lines = ("cumulative", "cumulative, random rankings", "each component")
     colour = alt.Color(
         "line:N",
@@ -214,11 +216,11 @@ def judges_map(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Raters on the first two principal components; raters with similar rankings are close together. The colour shows
-    the cluster, and the shape shows the kind of rater.
+    """Map of the raters on the first two principal components.
 
-    Both axes have the same scale. With up to 25 raters every rater is labelled. With more raters only human raters, the
-    three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
+    Raters with similar rankings are close to each other. The colour shows the cluster, and the shape shows the kind of
+    rater. Both axes have the same scale. If there are at most 25 raters, every rater is labelled. Otherwise, only human
+    raters, the three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
 
     Parameters
     ----------
@@ -229,19 +231,19 @@ def judges_map(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     InputError
         If fewer than four raters rank all systems, so that there are no coordinates.
     OptionError
-        For an unknown name.
+        If a name is unknown.
 
     Examples
     --------
@@ -262,8 +264,9 @@ def judges_map(
 
 
 def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
-    """Rows of `Complementarity.coordinates`, with clusters and names from the result; `metric` is always labelled, in
-    bold.
+    """Draw the rows of `Complementarity.coordinates`, with the clusters and names in the result.
+
+    `metric` is always labelled, in bold.
     """
     frame = result.coordinates
     names, ends, height = _laid_out(result, width, named)
@@ -320,7 +323,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
 def _laid_out(
     result: Complementarity, width: float, names: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
-    """The rows of raters with the positions of their labels; the ranges of both axes; the height of the plot."""
+    """The rows of the raters with positions of labels, the ranges of both axes, and the height of the plot."""
     frame = result.coordinates
     points = frame.select("x", "y").to_numpy()
     low, high = points.min(axis=0), points.max(axis=0)
@@ -336,7 +339,7 @@ def _laid_out(
 
 
 def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
-    """Positions of the labelled raters: human raters, and metrics that are named, closest to them, or extreme."""
+    """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to them."""
     frame = result.coordinates
     place = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"
@@ -359,12 +362,12 @@ def complementarity_averages(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -378,7 +381,7 @@ def complementarity_averages(
 
 
 def averages(data: Any) -> Any:
-    """Rows of `Complementarity.averages`."""
+    """Draw the rows of `Complementarity.averages`."""
     called = "{" + ", ".join(f"'{kinds}': '{name}'" for kinds, name in AVERAGES.items()) + "}"
     base = (
         alt.Chart(data)
@@ -408,7 +411,7 @@ def averages(data: Any) -> Any:
 
 
 def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
-    """Tooltips of an estimate and its interval."""
+    """The tooltips of an estimate and its interval."""
     titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
     return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in titles.items()]
 

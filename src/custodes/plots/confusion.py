@@ -1,4 +1,4 @@
-"""Figure: human preferences against those of a metric, for one pair of systems."""
+"""Figure: human preferences by preferences of a metric, for one pair of systems."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def confusion_matrix(
     aspect: str | None = None,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """The nine counts of one metric and pair of systems: rows are human preferences, columns those of the metric, with
-    outcomes of `system_a`.
+    """Table of the nine counts of one metric and one pair of systems.
 
-    The systems can be given in either order.
+    Rows are human preferences, and columns are preferences of the metric, both as outcomes of `system_a`. The systems
+    can be given in either order.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def confusion_matrix(
     system_b : str
         Second system.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def confusion_matrix(
 
 
 def matrix(data: Any) -> Any:
-    """One row of `Favoritism.confusion`."""
+    """Draw one row of `Favoritism.confusion`."""
     names = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
     label = "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
     place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"

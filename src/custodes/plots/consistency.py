@@ -34,33 +34,34 @@ def judge_faults(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of one kind of bias by judge, in percentage points: for the first position, longer outputs
-    or own systems, or overconfidence.
+    """Dot-and-whisker plot of one kind of bias for each judge, in percentage points.
 
-    Red marks findings that are significant after adjustment for all tests of the study.
+    The bias is a preference for the first position, for longer outputs or for the judge's own systems, an effect of
+    a changed form of the output, or overconfidence. Red marks findings that are significant after adjustment for all
+    tests of the study.
 
     Parameters
     ----------
     result : Consistency
         Result of `consistency`.
     kind : str, optional
-        Kind of the table `findings`; default: the first with an estimate.
+        Kind of finding in the table `findings`; default: the first kind with an estimate.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown kind or aspect, and if no test has an estimate.
+        If the kind or the aspect is unknown, or if no test has an estimate.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def judge_faults(
 
 
 def faults(data: Any, *, title: str) -> Any:
-    """Rows of `Consistency.findings` of one kind."""
+    """Draw the rows of `Consistency.findings` of one kind."""
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
@@ -116,24 +117,25 @@ def faults(data: Any, *, title: str) -> Any:
 def order_flips(
     result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of the flip rate by judge: the proportion of comparisons with a different winner in the
-    other presentation order.
+    """Dot-and-whisker plot of the flip rate of each judge.
+
+    The flip rate is the proportion of comparisons whose winner changes if the presentation order changes.
 
     Parameters
     ----------
     result : Consistency
         Result of `consistency`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def order_flips(
 
 
 def flips(data: Any) -> Any:
-    """Rows of `Consistency.orders`."""
+    """Draw the rows of `Consistency.orders`."""
     base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
     rater = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
     tooltip = [
@@ -179,7 +181,7 @@ def judge_calibration(
 ) -> alt.TopLevelMixin:
     """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
-    Points below the line mean overconfidence. Whiskers: intervals from resampled items.
+    Points below the line mean overconfidence. Whiskers are intervals from resampled items.
 
     Parameters
     ----------
@@ -188,14 +190,14 @@ def judge_calibration(
     rater : str
         Rater (judge).
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def judge_calibration(
 
 
 def calibration(data: Any) -> Any:
-    """Rows of `Consistency.reliability` of one rater."""
+    """Draw the rows of `Consistency.reliability` of one rater."""
     unit = alt.Scale(domain=[0, 1])
     likely = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
     x = alt.X("mean_confidence:Q", title="Confidence", scale=likely, axis=alt.Axis(format="%"))
@@ -246,10 +248,10 @@ def calibration(data: Any) -> Any:
 def order_confusion(
     result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Three by three table of counts for one rater: outcome of a system when shown first, by its outcome when shown
-    second.
+    """Table of counts for one rater: outcome of a system if shown first, by outcome of the same system if shown second.
 
-    A rater that ignores the order has counts only on the diagonal. Counts above the diagonal favour the first position.
+    If the order has no effect on a rater, all counts are on the diagonal. Counts above the diagonal favour the first
+    position.
 
     Parameters
     ----------
@@ -258,14 +260,14 @@ def order_confusion(
     rater : str
         Rater (judge).
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -284,7 +286,7 @@ def order_confusion(
 
 
 def symmetry(data: Any) -> Any:
-    """One row of `Consistency.confusion`."""
+    """Draw one row of `Consistency.confusion`."""
     words = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
     place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (

@@ -13,18 +13,18 @@ from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots.choice import chosen, of_aspect, titled
 
 CHANGED = "changed"
-"""Value of the column `changed` if the corrected decision differs from the naive one; null elsewhere."""
+"""Value of the column `changed` if the corrected decision differs from the naive decision; otherwise it is null."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
 LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
-"""Suffixes of the columns of `margin_rows`, and the labels of their sources."""
+"""Suffixes of the margin columns in `margin_rows`, with the labels of the sources of the margins."""
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 SHAPES = ("square", "triangle-up", "circle")
-"""Shapes in addition to colours, for colour-blind readers."""
+"""Shapes of the points, which colour-blind readers can distinguish without colours."""
 
 PAIR_ROW = 26
-"""Height of a pair in pixels: three whiskers, 7 apart."""
+"""Height in pixels of the row of a pair, which contains three whiskers 7 pixels apart."""
 APART = 7
 
 OUTCOMES = ("p_win", "p_tie", "p_loss")
@@ -40,39 +40,39 @@ def correction_margins(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of the margin of each pair of systems by the metric alone, by human ratings alone, and by
-    the correction.
+    """Dot-and-whisker plot of the margins of each pair of systems.
 
-    The margin is the proportion of items on which the first system is better minus the proportion on which the second
-    system is better. Pairs are sorted by the corrected margin, largest first. `changed` selects pairs whose corrected
-    decision differs from the decision of the metric alone.
+    The three margins of a pair are by the metric alone, by human ratings alone, and corrected. The margin is the
+    proportion of items on which the first system is better minus the proportion on which the second system is better.
+    Pairs are sorted by the corrected margin, the largest first. `changed` selects pairs whose corrected decision
+    differs from the decision of the metric alone.
 
     Parameters
     ----------
     result : Correction
         Result of `correction`.
     metric : str, optional
-        Metric; required if several are corrected.
+        Metric to draw; required if several metrics are corrected.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     estimator : str, optional
-        Estimator of the result; default: the first that is neither naive nor human.
+        Estimator of the result; default: the first estimator that is neither naive nor human.
     changed : bool, default False
-        Draw only pairs whose decision the correction changes.
+        Whether to draw only pairs whose decision the correction changes.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect, metric or estimator.
+        If the aspect, the metric or the estimator is unknown.
 
     Examples
     --------
@@ -91,8 +91,10 @@ def correction_margins(
 
 
 def margin_rows(result: Correction, *, estimator: str | None = None, who: str = "margin_rows") -> pl.DataFrame:
-    """One row per aspect, metric and pair: the columns of `Correction.pairs` for one estimator, with the margins and
-    decisions of naive and human; `changed` if the decision differs from the naive one.
+    """One row per aspect, metric and pair of systems, with the columns of `Correction.pairs` for one estimator.
+
+    Further columns are the margins and decisions of the estimators naive and human, and `changed`, which marks a
+    decision that differs from the naive decision.
     """
     estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
     estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
@@ -108,7 +110,7 @@ def margin_rows(result: Correction, *, estimator: str | None = None, who: str = 
 
 
 def margins(data: Any) -> Any:
-    """Rows of `margin_rows`."""
+    """Draw the rows of `margin_rows`."""
     colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
     shapes = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
@@ -166,21 +168,21 @@ def pair_outcome(
     system_b : str
         Second system.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For unknown names.
+        If a name is unknown.
 
     Examples
     --------
@@ -199,7 +201,7 @@ def pair_outcome(
 
 
 def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
-    """Rows estimator, outcome, share, low, high of one pair, from the perspective of `system_a`."""
+    """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
     systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
         chosen(systems, "system", name, who=who)
@@ -214,7 +216,7 @@ def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl
 
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
-    """Rows estimator, outcome, share, low, high."""
+    """Draw rows with the columns estimator, outcome, share, low and high."""
     labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     order = list(labels.values())
     label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in labels.items()) + "''"
@@ -243,5 +245,5 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
 
 
 def _quoted(text: str) -> str:
-    """A text as a string literal of a Vega expression."""
+    """A text as a string literal for a Vega expression."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,4 +1,4 @@
-"""Figure: types of error in each metric's decisions."""
+"""Figure: types of error in the decisions of each metric."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORA
 def error_types(
     result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Stacked bars by metric: proportions of system pairs with the same decision as the annotators, and with each of
-    the three types of error.
+    """Stacked bars of the decisions of each metric on pairs of systems.
+
+    A bar shows the proportion of pairs with the same decision as the annotators, and the proportions of the three types
+    of error.
 
     Parameters
     ----------
     result : Ranking
         Result of `ranking`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -47,7 +49,7 @@ def error_types(
 
 
 def stacked_errors(data: Any) -> Any:
-    """Rows of `Ranking.errors`."""
+    """Draw the rows of `Ranking.errors`."""
     kinds: Any = list(COLOURS)
     return (
         alt.Chart(data)

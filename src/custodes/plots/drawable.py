@@ -14,17 +14,17 @@ _TAKEN = re.compile(
     r"|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf|__proto__)(?![\w\u200b(])"
 )
 _MARKED = "\\1\u200b"
-"""The same name followed by a zero-width space: another key with the same appearance."""
+"""Replacement for each name: the name and a zero-width space, which is a different key with the same appearance."""
 
 # A page may contain a specification within a script element, which these would close or leave open (HTML, 4.12.1.3).
 _ENDING = re.compile(r"<(?=/?script|!--)", re.IGNORECASE)
 
 
 def drawable(part: Any) -> Any:
-    r"""A label, a row or a whole specification with safe texts: control characters as escapes; a zero-width space in
-    names of Object.prototype and in script tags.
+    r"""A label, a row or a whole specification with texts that are safe to draw.
 
-    A label always has the same result, also within a longer text. A second application changes nothing.
+    Control characters are escaped. A zero-width space is inserted into names of Object.prototype and into script tags.
+    A label always has the same result, also within a longer text. A second application of the function has no effect.
 
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]

@@ -18,9 +18,9 @@ CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0
 MEAN = "mean |Favi-Score| over pairs"
 HEIGHT = 300
 PAD = 24
-"""Margin in pixels between the outermost points of the scatter and its edges."""
+"""Margin in pixels between the outermost points and the edges of the scatter plot."""
 ALL_NAMED, ENDS = 12, 2
-"""Maximum number of metrics that are all labelled in the scatter, else the number at each end of both axes."""
+"""Maximum number of metrics for which all are labelled; with more, number of labels at each end of both axes."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
@@ -33,9 +33,9 @@ def favoritism_by_system(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Favi-Scores of each system by one metric: a point per opponent and a box plot, the most favoured system first.
+    """Favi-Scores of each system by one metric, with a point per opponent and a box plot.
 
-    Filled points have an interval that excludes 0.
+    The most favoured system is first. Filled points have an interval that excludes 0.
 
     Parameters
     ----------
@@ -44,21 +44,21 @@ def favoritism_by_system(
     metric : str
         Metric or judge.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown metric or aspect.
+        If the metric or the aspect is unknown.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def favoritism_by_system(
 
 
 def by_system(data: Any) -> Any:
-    """Rows of `Favoritism.pairs` of one metric; each pair is also reversed for its second system."""
+    """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
     turn = "datum.side === 'system_a' ? 1 : -1"
     sides = (
         alt.Chart(data)
@@ -132,24 +132,24 @@ def by_system(data: Any) -> Any:
 
 
 def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Heat map of the mean Favi-Score of each system over its opponents, by metric; orange: favoured, blue:
-    disfavoured.
+    """Heat map of the mean Favi-Score of each system over all opponents, for each metric.
 
-    Metrics with the largest favoritism are first. Colours are saturated at -1 and 1. The numbers are exact.
+    Orange cells are favoured systems, and blue cells are disfavoured systems. Metrics with the largest favoritism are
+    first. Colours are saturated at -1 and 1. The numbers are exact.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -163,25 +163,25 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 
 def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Heat map of the partiality of each metric to each system, in points of win rate; orange: favoured, blue:
-    disfavoured.
+    """Heat map of the partiality of each metric to each system, in percentage points of win rate.
 
-    Bold numbers with a star are significant after adjustment for all metrics and systems. A question mark means
-    inconclusive. Colours are saturated at -30 and 30 points.
+    Orange cells are favoured systems, and blue cells are disfavoured systems. Bold numbers with a star are significant
+    after adjustment for all metrics and systems. A question mark means that the partiality is inconclusive. Colours are
+    saturated at -30 and 30 points.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 
 def heat_map(data: Any) -> Any:
-    """Rows of `Favoritism.systems`."""
+    """Draw the rows of `Favoritism.systems`."""
     base = _by_metric_and_system(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
     tooltip = [
         alt.Tooltip("metric:N"),
@@ -211,7 +211,7 @@ def heat_map(data: Any) -> Any:
 
 
 def partial_map(data: Any) -> Any:
-    """Rows of `Favoritism.partiality`."""
+    """Draw the rows of `Favoritism.partiality`."""
     is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
     base = _by_metric_and_system(
@@ -244,14 +244,14 @@ def partial_map(data: Any) -> Any:
 
 
 def _diverging(field: str, full: float) -> Any:
-    """Orange above 0, blue below, saturated at `full`."""
+    """A colour scale that is orange above 0 and blue below 0, and is saturated at `full` and -`full`."""
     domain = [end * full for end in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
 
 def _by_metric_and_system(chart: Any, field: str) -> Any:
-    """Metrics as rows, the largest value first; systems as columns, the highest first."""
+    """Heat map with metrics as rows and systems as columns, each ordered by `field`, the largest values first."""
     return (
         chart.transform_calculate(size=f"abs(datum.{field})")
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
@@ -275,11 +275,11 @@ def favoritism_and_accuracy(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Scatter plot of sample accuracy and system accuracy against mean |Favi-Score|, two points per metric.
+    """Scatter plot of mean |Favi-Score| by sample accuracy and by system accuracy, with two points per metric.
 
-    Circles are sample accuracies and squares are system accuracies, as in figure 4 of the Favi-Score paper. With up to
-    12 metrics every metric is labelled. With more metrics only the extremes of both axes and the metrics in `named` are
-    labelled.
+    Circles are sample accuracies and squares are system accuracies, as in figure 4 of the Favi-Score paper. If there
+    are at most 12 metrics, every metric is labelled. Otherwise only the extremes of both axes and the metrics in
+    `named` are labelled.
 
     Parameters
     ----------
@@ -288,21 +288,21 @@ def favoritism_and_accuracy(
     named : str or sequence of str, default ()
         Further metrics to label.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown metric or aspect.
+        If the metric or the aspect is unknown.
 
     Examples
     --------
@@ -322,8 +322,10 @@ def favoritism_and_accuracy(
 def point_rows(
     metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
 ) -> pl.DataFrame:
-    """Rows of `Favoritism.metrics` with both numbers, and the columns of `labels.columns` (`width` as there): all are
-    labelled if there are few, otherwise the extremes of both axes and those `named` by aspect.
+    """The rows of `Favoritism.metrics` with both coordinates, and with the columns of `labels.columns`.
+
+    If there are few metrics, all are labelled. Otherwise the extremes of both axes and the metrics in `named` (by
+    aspect) are labelled. `width` is the argument of `labels.columns`.
     """
     defined = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
     parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
@@ -342,7 +344,7 @@ def point_rows(
 
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
-    """Rows of `point_rows`; `metric` is always labelled, in bold."""
+    """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
     accuracy.title = ACCURACIES
     tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
@@ -363,7 +365,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
 
 
 def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
-    """The rows with both values, the axis of accuracy, and the tooltips of `who`."""
+    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is the column `who`."""
     axis = alt.X(
         "sample_accuracy:Q",
         title="Sample accuracy: proportion of comparisons with the human decision",

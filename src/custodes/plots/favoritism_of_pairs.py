@@ -16,32 +16,33 @@ HEIGHT = 220
 def favoritism_of_pairs(
     result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """|Favi-Score| of pairs of systems by agreement of the margins' signs, and Favi-Score by sample accuracy.
+    """|Favi-Score| of pairs of systems by agreement of the signs of margins, and Favi-Score by sample accuracy.
 
-    There is a point per metric and pair of systems, as in figure 5 of the Favi-Score paper. The upper plot has box
-    plots for pairs whose human and metric margins have the same sign and for pairs with opposite signs. The colours of
-    the lower plot show the same two groups. Spearman's correlations are in the titles and in the table `correlations`.
+    Each metric and pair of systems has a point, as in figure 5 of the Favi-Score paper. The upper plot has a box plot
+    of pairs whose human and metric margins have the same sign, and a box plot of pairs with opposite signs. The colours
+    of the lower plot show the same two groups. Spearman's correlations are in the titles and in the table
+    `correlations`.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        If the aspect is unknown.
 
     Examples
     --------

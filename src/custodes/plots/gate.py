@@ -20,8 +20,9 @@ TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 def gate_rules(
     result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of value minus threshold for each rule, with a grey line at 0. A rule holds or fails if its
-    interval does not contain 0.
+    """Dot-and-whisker plot of value minus threshold for each rule, with a grey line at 0.
+
+    A rule holds or fails if its interval does not contain 0; otherwise it is inconclusive.
 
     All aspects are shown, or only `aspect`. A rule with an undefined value has no dot.
 
@@ -30,21 +31,21 @@ def gate_rules(
     result : Gate
         Result of `gate`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw (default: all aspects).
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect, and for a result with a ledger.
+        If the aspect is unknown, or if the result has a ledger.
 
     Examples
     --------

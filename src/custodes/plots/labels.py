@@ -13,17 +13,20 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 
 LETTER, LINE = 6.7, 14.5
-"""Mean width of a character of 12-point text, and height of a line, in pixels."""
+"""Mean width of a character and height of a line of 12-point text, in pixels."""
 
 DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
 """Distance in pixels between a point and its label; a line connects them."""
 
 CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
-"""Costs of a label's position relative to a pixel of distance from its point (1): a pixel outside the plot, a square
-pixel of overlap with a point, and with another label."""
+"""Costs of the position of a label, relative to the cost of 1 for a pixel of distance between the label and its point.
+
+They are the costs of a pixel outside the plot, of a square pixel of overlap with a point, and of a square pixel of
+overlap with another label.
+"""
 
 WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}
-"""Widths of the plot for which labels are placed: on a phone, and at page width."""
+"""Widths in pixels for which labels are placed: widths of a plot on a phone, and at page width."""
 
 NARROW = 480
 """Minimum plot width in pixels at which the label positions of the wide plot are used."""
@@ -41,11 +44,12 @@ def beside(
     height: float,
     pad: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Offsets from each point to the centre of its label, in pixels: (n, 2), valid for plots of all `widths`.
+    """Offsets (n, 2) in pixels from each point to the centre of its label, which suit plots of all `widths`.
 
-    `places` (n, 2) are fractions of the width from the left, after subtracting `pad` on both sides, and of `height`
-    from the top. The points `named` get, in this order, the nearest free position or the one with the least overlap.
-    Every other point gets the position that it would have as the only further label. The result is deterministic.
+    `places` (n, 2) are the positions of the points: fractions of the width from the left (without `pad` on both sides),
+    and fractions of `height` from the top. Labels of the points `named` are placed in this order, each at the nearest
+    free position, or at the position with the least overlap. Every other point gets an offset for the case that its
+    label is the only label besides the labels of `named`. The result is deterministic.
 
     >>> beside(np.array([[0.25, 0.5], [0.35, 0.5]]), ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]
@@ -81,8 +85,10 @@ def columns(
     width: float | None,
     pad: float = 0.0,
 ) -> dict[str, pl.Series]:
-    """Label positions as columns of the drawn rows: `named`, and the offsets of `beside` for narrow and wide plots, or
-    for one `width`.
+    """Columns with the positions of labels, to be added to the rows of a figure.
+
+    `named` states whether a row is labelled. The offsets are those of `beside` for narrow and for wide plots, or for
+    one `width`.
     """
     columns_of_labels = {
         "named": np.isin(np.arange(len(texts)), named),
@@ -99,8 +105,10 @@ COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("
 
 
 def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
-    """Point labels with lines to the points: rows with the `COLUMNS` for which the expression `is_labelled` holds, at
-    the encodings `spot` (x, y); the chosen one is bold.
+    """Layers with labels of points and with lines from labels to points.
+
+    Rows must have the `COLUMNS`. A row is labelled if the expression `is_labelled` is true. `spot` has the encodings x
+    and y of the points. The label of the chosen metric is bold.
     """
     labelled = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
     dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
@@ -117,21 +125,21 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
 
 
 CHOSEN = "chosen"
-"""Parameter of a figure with the metric chosen by the reader, if any."""
+"""Parameter of a figure that contains the metric that the reader has chosen, if there is one."""
 
 
 def is_chosen(text: str) -> str:
-    """Expression: the row belongs to the chosen metric, of any aspect."""
+    """An expression that is true if the row belongs to the chosen metric, whatever the aspect of the metric."""
     return f"(datum.{text} === {CHOSEN} || indexof(datum.{text}, {CHOSEN} + ':') === 0)"
 
 
 def choosing(chart: Any, metric: str = "") -> Any:
-    """The chart with a parameter for the metric that is always labelled; the page sets it."""
+    """The chart with a parameter for the metric that is always labelled. The page sets this parameter."""
     return chart.add_params(alt.param(name=CHOSEN, value=metric))
 
 
 def extremes(values: NDArray[np.float64], many: int) -> list[int]:
-    """Positions of the highest and lowest values, the most extreme first, without missing values.
+    """Positions of the `many` highest and the `many` lowest values, the most extreme first, without missing values.
 
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
@@ -145,14 +153,14 @@ def _bold(text: str) -> str:
 
 
 def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Area of overlap of each box (left, top, right, bottom) with all others."""
+    """Total area of overlap of each box (left, top, right, bottom) with the boxes `others`."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     return np.asarray(np.clip(high - low, 0, None).prod(axis=2).sum(axis=1))
 
 
 def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
-    """Values closest to the given ones (least squares), in the same order, at least `gap` apart: (n,) -> (n,).
+    """The positions (n,) closest to the values (n,) by least squares, in the same order and at least `gap` apart.
 
     >>> apart(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
     [5.0, 0.0, 2.0]

@@ -13,12 +13,12 @@ from custodes.stats import graphs
 
 SWEEPS = 12
 BEND_WIDTH = 0.4
-"""Width of an edge that passes a layer, relative to a node."""
+"""Width of an edge that passes through a layer, relative to the width of a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """`x` and `layer` (nodes,), and for each edge the points of its line, from winner to loser."""
+    """Positions `x` and layers `layer` of the nodes, and for each edge the points of its line from winner to loser."""
 
     x: NDArray[np.float64]
     layer: NDArray[np.intp]
@@ -26,7 +26,7 @@ class Layout:
 
 
 def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Layout with winners above losers; a node without wins and losses is in the middle layer, as its rank is unknown.
+    """Layout with winners above losers. A node without wins and losses is in the middle layer, since it has no rank.
 
     >>> layered(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()
     [0, 1, 2]
@@ -61,7 +61,7 @@ def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> L
 
 
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Mean of the highest and the lowest possible layer of each node; every edge still points down."""
+    """The mean of the highest and the lowest possible layer of each node. With these layers every edge points down."""
     top = graphs.layers(adjacency)
     bottom = graphs.layers(adjacency.T)
     return np.asarray((top + top.max(initial=0) - bottom) // 2, dtype=np.intp)
@@ -72,7 +72,7 @@ def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> 
 
 
 def _spread(rows: Sequence[Sequence[int]], n: int) -> dict[int, float]:
-    """Horizontal positions of the nodes of each row, centred on 0."""
+    """The horizontal positions of the nodes in each row, which are centred on 0."""
     x: dict[int, float] = {}
     for row in rows:
         widths = np.array([1.0 if node < n else BEND_WIDTH for node in row])

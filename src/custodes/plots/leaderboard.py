@@ -1,4 +1,4 @@
-"""Figures: strengths or win rates of systems with letters of groups, and win rates of pairs of systems."""
+"""Figures: strengths or win rates of systems with significance letters, and win rates of pairs of systems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PART = "systems that were compared: part"
 NUMBERED = 25
 """Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14
-"""Width of a cell with a number, and of one without, in pixels, such that row labels do not overlap."""
+"""Widths in pixels of a cell with a number and of a cell without a number, such that row labels do not overlap."""
 
 
 def leaderboard_strengths(
@@ -33,37 +33,36 @@ def leaderboard_strengths(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of strengths or win rates by system, strongest first, with significance letters on the
-    right.
+    """Dot-and-whisker plot of strengths or win rates of systems, the strongest first, with significance letters.
 
-    Systems that share a letter do not differ significantly. An arrow means that one bound is unknown. Systems that no
-    comparisons connect are in separate panels.
+    Systems that share a letter do not differ significantly. An arrow means that one bound of the interval is unknown.
+    Systems that no comparisons connect are in separate panels.
 
     Parameters
     ----------
     result : Leaderboard
         Result of `leaderboard`.
     rater : str or sequence of str, optional
-        Raters; default: human ratings, and human ratings corrected by the metric with the largest saving, or all raters
-        if there are few.
+        Raters to draw; default: human ratings, and human ratings corrected by the metric with the largest saving, or
+        all raters if there are few.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     value : {'strength', 'win_rate'}, default 'strength'
         Strengths, or win rates (not available for corrected ratings).
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown rater or aspect.
+        If the rater or the aspect is unknown.
 
     Examples
     --------
@@ -86,14 +85,15 @@ def leaderboard_strengths(
 
 
 def panels(rows: pl.DataFrame) -> list[int]:
-    """Connected components of the systems of `Leaderboard.systems`, the largest first; systems of different components
-    were never compared, so each has a panel.
+    """Connected components of the systems of `Leaderboard.systems`, the largest first.
+
+    Systems of different components were never compared, so each component has a panel.
     """
     return sorted(rows["part"].drop_nulls().unique().to_list())
 
 
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
-    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which differ in colour."""
+    """Draw the rows of `Leaderboard.systems` of one rater, or of several `raters` in different colours."""
     several, raters = len(raters) > 1, drawable(raters)
     place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
     base = (
@@ -151,21 +151,21 @@ def win_rate_map(
     result : Leaderboard
         Result of `leaderboard`.
     rater : str, optional
-        Rater of the pairs; default: the first one (human ratings if there are any).
+        Rater of the pairs; default: human ratings, or the first rater if there are no human ratings.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown rater or aspect.
+        If the rater or the aspect is unknown.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def win_rate_map(
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
-    """Rows of `Leaderboard.pairs` of one rater; each is shown in both directions."""
+    """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     numbered = n_systems <= NUMBERED
     turned = "datum.side === 'system_b'"
     order = alt.EncodingSortField(field="centre", op="max", order="descending")

@@ -16,7 +16,7 @@ from custodes.plots.choice import chosen, titled
 
 HEIGHT = 260
 NAMED = 5
-"""Number of labelled metrics on the lasso paths, those with the largest weights; human aspects are always labelled."""
+"""Number of labelled metrics on the lasso paths: those with the largest weights. Human aspects are all labelled."""
 BESIDE = 14
 """Distance in pixels between the end of the lasso paths and the labels."""
 PENALTY = "Penalty α (stronger ← → weaker)"
@@ -29,8 +29,8 @@ def lasso_paths(
 ) -> alt.TopLevelMixin:
     """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
 
-    A rater that enters early and keeps a large weight contains information that the others lack. Labels are given to
-    human aspects and to the metrics with the largest weights.
+    A rater that enters early and keeps a large weight contains information that the other raters lack. Human aspects
+    and the metrics with the largest weights are labelled.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ def lasso_paths(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def lasso_paths(
 
 
 def paths(data: Any, result: Ceiling) -> Any:
-    """Rows of `Ceiling.lasso` of one target; the label positions come from the result."""
+    """Draw the rows of `Ceiling.lasso` of one target, with positions of labels that are computed from the result."""
     least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, least], nice=False), axis=powers())
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
@@ -101,7 +101,10 @@ def paths(data: Any, result: Ceiling) -> Any:
 
 
 def path_names(result: Ceiling) -> pl.DataFrame:
-    """Rows key (target, line break, rater) and name_y: label positions of the lasso paths without overlap."""
+    """Positions of the labels of the lasso paths without overlap.
+
+    The columns are key (target, line break, rater) and name_y.
+    """
     ends = (
         result.lasso.drop_nulls("weight")
         .with_columns(
@@ -127,7 +130,7 @@ def forward_path(
 ) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
-    Filled points: the interval of the step's gain is above 0; vermilion: below 0.
+    The interval of the gain of a step is above 0 for filled points, and below 0 for vermilion points.
 
     Parameters
     ----------
@@ -138,17 +141,17 @@ def forward_path(
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -165,7 +168,7 @@ def forward_path(
 
 
 def steps(data: Any) -> Any:
-    """Rows of `Ceiling.forward` of one target."""
+    """Draw the rows of `Ceiling.forward` of one target."""
     low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.kendall_{end})" for end in ("low", "high"))
     kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
     base = (
@@ -205,5 +208,5 @@ def steps(data: Any) -> Any:
 
 
 def powers() -> Any:
-    """Axis ticks at powers of ten."""
+    """An axis with ticks at powers of ten."""
     return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7)], grid=False)

@@ -15,31 +15,31 @@ HEIGHT = 220
 def power_curve(
     result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Power of human ratings alone to find the better system, by margin and number of annotations of a pair.
+    """Power to find the better system with human ratings alone, by margin and number of annotations of a pair.
 
-    One line per number of annotations, one point per pair of systems (or assumed margin). The power is exact for a
-    single analysis per pair.
+    Each number of annotations has a line, and each pair of systems (or assumed margin) has a point. The power is exact
+    for a single analysis per pair.
 
     Parameters
     ----------
     result : Plan
         Result of `plan`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        If the aspect is unknown.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def power_curve(
 
 
 def curve(data: Any) -> Any:
-    """Rows of `Plan.power`."""
+    """Draw the rows of `Plan.power`."""
     base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
     encoding: dict[str, Any] = {
         "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),

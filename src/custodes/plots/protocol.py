@@ -24,29 +24,29 @@ def budget_curve(
 ) -> alt.TopLevelMixin:
     """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
 
-    One line per metric, estimator and stopping rule; one point per round, the mean over replications. Estimators of
-    the margin alone have no KLD.
+    Each metric, estimator and stopping rule has a line. Each round has a point, which is the mean over replications.
+    Estimators that give only a margin have no KLD.
 
     Parameters
     ----------
     result : Protocol
         Result of `protocol`.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        If the aspect is unknown.
 
     Examples
     --------
@@ -64,31 +64,32 @@ def budget_curve(
 def annotations_and_kld(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Proportion of the annotations in use against KLD from the posterior mode of all of them, on a logarithmic axis.
+    """Proportion of annotations in use by KLD from the posterior mode of all annotations, on a logarithmic axis.
 
-    A point for each metric, estimator and stopping rule, and for each metric alone without annotations (naive), as in
-    figure 2 of the paper on the correction of errors; better is left and above. Rows without a finite KLD are left out.
+    Each metric, estimator and stopping rule has a point, and so has each metric alone without annotations (naive), as
+    in figure 2 of the paper on the correction of errors. Points further left and higher are better. Rows without a
+    finite KLD are left out.
 
     Parameters
     ----------
     result : Protocol
         Result of `protocol`.
     aspect : str, optional
-        Aspect to draw; needed where there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        If the aspect is unknown.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def annotations_and_kld(
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
-    """Labels of the lines of `Protocol.curve`: metric, estimator and stopping rule."""
+    """Labels of the lines of `Protocol.curve`, which consist of metric, estimator and stopping rule."""
     who = pl.col("metric").replace(NONE, ALONE)
     return (
         rows.select(pl.format("{} · {} · {}", who, "estimator", "stopping").unique(maintain_order=True))
@@ -132,8 +133,9 @@ def line_names(rows: pl.DataFrame) -> list[str]:
 
 
 def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
-    """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; a single line has no
-    legend."""
+    """Draw the rows of `Protocol.curve`.
+
+    `measure`: one of `MEASURES`. `lines`: the labels of the lines (`line_names`). A single line has no legend."""
     name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
     lines = drawable(lines)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)

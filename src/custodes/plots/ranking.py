@@ -1,4 +1,4 @@
-"""Figure: ranking graphs of human ratings and of a metric; for many systems, a table of all pairs."""
+"""Figure: ranking graphs of human ratings and of a metric. For many systems, the figure is a table of all pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READINGS = {
     "invert": "opposite by human ratings",
 }
 GRAPH_UP_TO = 12
-"""Maximum number of systems in a graph; with more, a table has a cell for each pair."""
+"""Maximum number of systems in a graph. With more systems, a table with a cell for each pair is drawn."""
 
 TABLE_SCHEMA = dict.fromkeys(("aspect", "rater", "system_a", "system_b", "decision", "reading"), pl.String) | {
     "place_a": pl.Int64,
@@ -44,21 +44,22 @@ SAYS = {
     "omit": "difference by human ratings only",
 }
 CELL, NAME = 17, 100
-"""Width of a table cell, and maximum width of a label, in pixels."""
+"""Width of a cell of the table and maximum width of a label, in pixels."""
 
 STAGGER_OVER = 4
-"""Nodes in a layer above which their heights alternate, so that labels do not overlap."""
+"""Number of nodes in a layer above which the heights of the nodes alternate, so that labels do not overlap."""
 
 
 def ranking_graphs(
     result: Ranking, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Significant differences between systems by human ratings (left) and by a metric (right); winners on top, implied
-    edges omitted.
+    """Graphs of significant differences between systems, by human ratings (left) and by a metric (right).
 
-    Systems that beat each other in a cycle share a node (`A ~ B`); a system without significant wins or losses is in
-    the middle. Edges of the metric that are missing in the human graph are dashed. With more than 12 systems a table is
-    drawn instead, the best by human ratings first: `+`: the system of the row is better, `−`: that of the column.
+    Winners are on top, and edges that follow from other edges are omitted. Systems that beat each other in a cycle
+    share a node (`A ~ B`). A system without significant wins or losses is in the middle. Edges of the metric that are
+    missing in the human graph are dashed. With more than 12 systems, a table is drawn, with the best systems by human
+    ratings first. In the table, `+` means that the system in the row is better, and `−` means that the system in the
+    column is better.
 
     Parameters
     ----------
@@ -67,21 +68,21 @@ def ranking_graphs(
     metric : str
         Metric or judge.
     aspect : str, optional
-        Aspect to draw; required if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For unknown names.
+        If a name is unknown.
 
     Examples
     --------
@@ -109,8 +110,9 @@ def crowded(decisions: pl.DataFrame) -> bool:
 
 
 def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Decisions of every rater from `Ranking.decisions`, with the human decision and the positions of both systems: by
-    wins minus losses by human ratings, then by name.
+    """The decisions of every rater in `Ranking.decisions`, with the human decision and the positions of both systems.
+
+    Systems are ordered by wins minus losses by human ratings, then by name.
     """
     parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
     for (aspect,), frame in decisions.group_by("aspect", maintain_order=True):
@@ -149,7 +151,7 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def table(data: Any) -> Any:
-    """Rows of `table_rows` of one rater; each is shown in both directions."""
+    """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
     turned = "datum.side === 'system_b'"
     plus = f"'{DECISION[1]}'"
     base = (
@@ -190,7 +192,7 @@ def table(data: Any) -> Any:
 
 
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Nodes and edge points of every rater's graph, from `Ranking.decisions`."""
+    """The nodes and the points of edges in the graph of every rater, from `Ranking.decisions`."""
     rows: list[tuple[Any, ...]] = []
     for (aspect,), of_one in decisions.group_by("aspect", maintain_order=True):
         _, people = _beats(of_one.filter(rater=HUMAN))
@@ -200,14 +202,14 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _beats(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
-    """The systems, and (systems, systems): whether the row is significantly better than the column."""
+    """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
     won, lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
     systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), won, lost)
     return systems, beats == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
-    """Values of the columns of `GRAPH_SCHEMA` after the first two."""
+    """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
     names, members, between, edges = ranking_graph(systems, beats)
     layout = layered(between, edges)
     half = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
@@ -225,7 +227,7 @@ def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool
 
 
 def picture(data: Any) -> Any:
-    """Rows of `graph_rows` of one rater."""
+    """Draw the rows of `graph_rows` of one rater."""
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
     kinds = list(READINGS)

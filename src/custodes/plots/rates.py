@@ -21,26 +21,28 @@ ERROR_RATES = {"tpr": "TPR", "tnr": "TNR"}
 def rates(
     result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Rate of each system by the judge alone, by human labels alone, and corrected, with intervals.
+    """Rate of each system with intervals: by the judge alone, by human labels alone, and corrected.
 
     Parameters
     ----------
     result : Rates
+        Result of `rates`.
     aspect : str, optional
-        Aspect of the figure; needed if there are several.
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown aspect.
+        If the aspect is unknown.
 
     Examples
     --------
@@ -57,7 +59,7 @@ def rates(
 
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Rates.rates`, one for each source of the rate; `row` has metric, system and label."""
+    """The rows of `Rates.rates`, repeated for each source of the rate. `row` names the metric, system or label."""
     several = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
     name = pl.concat_str(several, separator=", ").alias("row")
     parts = [
@@ -77,7 +79,7 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def rate_dots(data: Any) -> Any:
-    """Rows of `rates_by_source` of one aspect."""
+    """Draw the rows of `rates_by_source` of one aspect."""
     scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     base = alt.Chart(data).encode(
         y=alt.Y("row:N", title=None, sort=None),
@@ -110,18 +112,23 @@ def error_rates_by_slice(
     result : Rates
         Computed with `by`.
     metric : str
+        Judge to draw.
     aspect : str, optional
+        Aspect to draw; required if the result has several aspects.
     width : int, default 455
+        Width of the plot in pixels.
     dark : bool, default False
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown metric or aspect, and without slices.
+        If the metric or the aspect is unknown, or if the result has no slices.
 
     Examples
     --------
@@ -132,7 +139,7 @@ def error_rates_by_slice(
     """
     who = "error_rates_by_slice"
     if result.slices.is_empty():
-        raise OptionError(f"{who}: the result has no slices; make it with by=COLUMN")
+        raise OptionError(f"{who}: the result has no slices; compute it with by=COLUMN")
     rows, aspect = of_aspect(result.slices, aspect, who=who)
     rows = chosen(rows, "metric", metric, who=who)
     chart = slice_dots(theme.inline(error_rates(rows))).properties(width=width)
@@ -140,7 +147,7 @@ def error_rates_by_slice(
 
 
 def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Rates.slices`, one for each error rate."""
+    """The rows of `Rates.slices`, repeated for each error rate."""
     parts = [
         rows.select(
             "aspect",
@@ -157,7 +164,7 @@ def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def slice_dots(data: Any) -> Any:
-    """Rows of `error_rates` of one aspect and metric."""
+    """Draw the rows of `error_rates` of one aspect and metric."""
     base = alt.Chart(data).encode(
         y=alt.Y("slice:N", title=None, sort=None),
         yOffset=alt.YOffset("measure:N"),
@@ -180,25 +187,30 @@ def slice_dots(data: Any) -> Any:
 def roc_curve(
     result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """ROC curve of a judge that gives scores, with the threshold used.
+    """ROC curve of a judge that gives scores, with a mark at the threshold that is used.
 
     Parameters
     ----------
     result : Rates
+        Result of `rates`.
     metric : str
+        Judge to draw.
     aspect : str, optional
+        Aspect to draw; required if the result has several aspects.
     width : int, default 260
         Width and height of the plot in pixels.
     dark : bool, default False
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For a metric without scores, and an unknown aspect.
+        If the metric has no scores, or if the aspect is unknown.
 
     Examples
     --------
@@ -213,7 +225,7 @@ def roc_curve(
 
 
 def roc_lines(data: Any) -> Any:
-    """Rows of `Rates.roc` of one aspect and metric."""
+    """Draw the rows of `Rates.roc` of one aspect and metric."""
     base = alt.Chart(data).encode(
         x=alt.X("fpr:Q", title="1 − TNR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("tpr:Q", title="TPR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
@@ -239,19 +251,25 @@ def reliability_curve(
     Parameters
     ----------
     result : Rates
+        Result of `rates`.
     metric : str
+        Judge to draw.
     aspect : str, optional
+        Aspect to draw; required if the result has several aspects.
     width : int, default 260
+        Width of the plot in pixels.
     dark : bool, default False
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For a metric without scores, and an unknown aspect.
+        If the metric has no scores, or if the aspect is unknown.
 
     Examples
     --------
@@ -267,7 +285,7 @@ def reliability_curve(
 
 
 def reliability_dots(data: Any) -> Any:
-    """Rows of `Rates.calibration` of one aspect and metric."""
+    """Draw the rows of `Rates.calibration` of one aspect and metric."""
     base = alt.Chart(data).encode(x=alt.X("score:Q", title="Score (mean of a bin)", scale=alt.Scale(zero=False)))
     rate = alt.Y(
         "human_rate:Q", title="Positive human labels", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])
@@ -284,23 +302,28 @@ def reliability_dots(data: Any) -> Any:
 
 
 def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Counts of human labels by the label of a judge.
+    """Table of counts of outputs by the human label and the label of a judge.
 
     Parameters
     ----------
     result : Rates
+        Result of `rates`.
     metric : str
+        Judge to draw.
     aspect : str, optional
+        Aspect to draw; required if the result has several aspects.
     dark : bool, default False
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     OptionError
-        For an unknown metric or aspect.
+        If the metric or the aspect is unknown.
 
     Examples
     --------
@@ -315,7 +338,7 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark:
 
 
 def label_cells(data: Any) -> Any:
-    """Rows of `Rates.confusion` of one aspect and metric."""
+    """Draw the rows of `Rates.confusion` of one aspect and metric."""
     base = (
         alt.Chart(data)
         .transform_joinaggregate(total="sum(n)")

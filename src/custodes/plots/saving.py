@@ -41,10 +41,10 @@ vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
 
 
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
-    """Write a chart (or its Vega-Lite specification) atomically as .svg, .pdf, .png, .html (self-contained) or .json.
+    """Write a chart, or its Vega-Lite specification, atomically as .svg, .pdf, .png, .html (self-contained) or .json.
 
 
-    Raises `OptionError` for another suffix and if the path cannot be written.
+    `OptionError` is raised if the suffix is not one of these formats, or if the path cannot be written.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     Raises
     ------
     OptionError
-        For another suffix, and if the path cannot be written.
+        If the suffix is not one of these formats, or if the path cannot be written.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
 
 def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """Content of a file in one of `FORMATS`."""
+    """The content of a file with this chart, in one of the `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
@@ -116,17 +116,17 @@ def _bundle() -> str:
 
 
 def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """The same chart with a display that needs no network, which its copies keep."""
+    """The same chart, with a display that needs no network. Copies of the chart have the same display."""
     if not isinstance(chart, _Offline):
         object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
     return chart
 
 
 class _Offline:
-    """Notebook display of a chart."""
+    """Display of a chart in a notebook, without a network connection."""
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
-        """SVG, unless the user has selected a renderer of Altair."""
+        """The chart as SVG, or the display of Altair's renderer if the user has selected one."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
         return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def _class(name: str) -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """The class must be found by its name, as pickle requires."""
+    """Return a class of this module by its name, as pickle requires."""
     if not name.endswith("Chart"):
         raise AttributeError(name)
     return _class(name)

@@ -14,7 +14,7 @@ from custodes.plots.drawable import drawable
 from custodes.plots.saving import offline
 
 PAGE_WIDTH = 455
-"""Text width of an ACL page in points; a saved PDF has 72 pixels of a figure per inch."""
+"""Text width of an ACL page in points. A pixel of a figure is a point in a saved PDF (72 pixels per inch)."""
 COLUMN_WIDTH = 219
 """Column width of an ACL page in points."""
 
@@ -23,22 +23,22 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "
 GREY = "#8A8F98"
 
 DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
-"""Blue for negative, orange for positive, transparent at 0, so that it fits any background."""
+"""Colours from blue (negative) to orange (positive). They are transparent at 0, so that they fit any background."""
 DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
 TEXT = 12
 """Minimum font size of a figure in pixels."""
 
 ROW = 18
-"""Height of a row of labels in pixels: as small as the text allows, so that 72 metrics fit on a page."""
+"""Height in pixels of a row with a label. It is as small as the text allows, so that 72 metrics fit on a page."""
 
 WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
-"""Opacity of intervals: at 0.6 blue has a contrast of 2 to 1 on a dark background, less than the visible 3 to 1."""
+"""Opacity of intervals. At 0.6, blue has a contrast of 2 to 1 on a dark background; 3 to 1 is needed to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ink:
-    """Colours of everything except data."""
+    """Colours of all parts of a figure except the data."""
 
     paper: str
     text: str
@@ -56,7 +56,7 @@ PAGE_INK = Ink(
     rule="var(--rule)",
     font="system-ui, sans-serif",
 )
-"""Colours of the report: those of the page, which change with light, dark and print mode."""
+"""Colours of figures in the report. They are the colours of the page, which change with light, dark and print mode."""
 
 
 def config(ink: Ink) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def config(ink: Ink) -> dict[str, Any]:
 
 
 def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
-    """The chart with the theme and a title; the result of every public figure."""
+    """The chart with the theme and a title, as every public function for a figure returns it."""
     properties = {"title": drawable(title)} if title else {}
     return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
 
@@ -106,14 +106,14 @@ def inline(frame: pl.DataFrame) -> alt.Data:
 
 
 def p_told(field: str) -> str:
-    """Expression that formats a p-value like `wording.p_value`."""
+    """A Vega expression that formats a p-value like `wording.p_value`."""
     value = f"datum.{field}"
     formatted = f"replace(format({value}, '.3f'), /^0/, '')"
     return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted}"
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:
-    """Tooltips: columns of a declared table by their labels, an estimate with its interval."""
+    """Tooltips of columns of a declared table, with the labels of the columns. An estimate includes its interval."""
     return [
         alt.Tooltip(
             f"{name}:{'Q' if column.is_number else 'N'}",
@@ -126,7 +126,7 @@ def tips(table: Table, *names: str) -> list[alt.Tooltip]:
 
 
 def names_above(*, angle: int, limit: int) -> Any:
-    """Axis above a matrix of systems, with all labels."""
+    """The axis above a matrix of systems, with the labels of all systems."""
     return alt.Axis(
         orient="top",
         labelAngle=angle,
@@ -139,7 +139,7 @@ def names_above(*, angle: int, limit: int) -> Any:
 
 
 def count_cells(base: Any, colour: alt.Color, count: alt.Text) -> Any:
-    """Cells of a table of counts, shaded by the column `share`, with the count and the proportion."""
+    """The cells of a table of counts, shaded by the column `share`, each with the count and the proportion."""
     shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
     return alt.layer(
         base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),

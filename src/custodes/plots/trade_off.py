@@ -20,33 +20,33 @@ SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
 def trade_off_curve(
     result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out agreement by largest partiality, along the strengths of the penalty on partiality.
+    """Held-out agreement by largest partiality, with one point for each strength of the penalty on partiality.
 
-    Large points: the strength chosen on all data. Whiskers: interval of the agreement; those of partiality are in the
-    tooltip and in `Combine.trade_off`.
+    Large points mark the strength that is chosen on all data. Whiskers are intervals of the agreement. Intervals of the
+    partiality are in the tooltip and in `Combine.trade_off`.
 
     Parameters
     ----------
     result : Combine
         Result of `combine` with the method `even-handed`.
     target : str, optional
-        Target to draw; needed where there are several.
+        Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
-        Colours for a dark background.
+        Whether to use colours for a dark background.
 
     Returns
     -------
     altair.TopLevelMixin
-        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
 
     Raises
     ------
     InputError
-        Without the method `even-handed`.
+        If the result does not contain the method `even-handed`.
     OptionError
-        For an unknown target.
+        If the target is unknown.
 
     Examples
     --------
@@ -54,18 +54,19 @@ def trade_off_curve(
     >>> result = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> trade_off_curve(result)
     Traceback (most recent call last):
-    custodes.errors.InputError: trade_off_curve: no trade-off; add the method even-handed
+    custodes.errors.InputError: trade_off_curve: the result has no trade-off; call combine with the method even-handed
     """
     if result.trade_off.is_empty():
-        raise InputError("trade_off_curve: no trade-off; add the method even-handed")
+        raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
     rows, target = of_aspect(result.trade_off, target, who="trade_off_curve", by="target")
     chart = trade_off(theme.inline(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Agreement by largest partiality", target))
 
 
 def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """Rows target, penalty, chosen, score with bounds, seen, partiality with bounds, system: a row for each penalty
-    and kind of systems with a partiality."""
+    """One row for each target, penalty and kind of systems that has a partiality.
+
+    The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
     first = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
     parts = []
     for seen, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
@@ -75,7 +76,7 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def trade_off(data: Any, *, objective: str) -> Any:
-    """Rows of `trade_off_rows` of one target."""
+    """Draw the rows of `trade_off_rows` of one target."""
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour = alt.Color("seen:N", title=None, scale=alt.Scale(domain=[SEEN, UNSEEN], range=[theme.BLUE, theme.ORANGE]))

@@ -1,4 +1,4 @@
-"""Report: answers of all questions of a study in one HTML page."""
+"""Report: the answers to all questions about a study on one HTML page."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ STATISTICS = (CHOOSING, ORDERING)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
-    """`results` by question; `verdict`: the summary in sentences; `html`: the whole page, created on first access. See
-    `report`.
+    """The results of all questions, and the HTML page that presents them; see `report`.
+
+    `results`: the result of each question. `verdict`: the summary in sentences. `html`: the whole page, created on
+    first access.
     """
 
     results: Mapping[str, Result]
@@ -52,11 +54,11 @@ class Report:
 
     @cached_property
     def html(self) -> str:
-        """The whole page, self-contained."""
+        """The whole page, which is self-contained."""
         return page(self.context.carried(), self.verdict, self.sections, title=self.title)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Every table of every result, named `question.table`."""
+        """Every table of every result, by the name `question.table`."""
         return {
             f"{question}.{name}": table
             for question, result in self.results.items()
@@ -68,7 +70,7 @@ class Report:
         return self.told_whole() | {question: result.to_dict() for question, result in self.results.items()}
 
     def told_whole(self) -> dict[str, Any]:
-        """The same as `to_dict`, with tables as frames."""
+        """The same values as `to_dict`, except that the tables are frames."""
         return {
             "question": "report",
             "verdict": list(self.verdict.lines()),
@@ -83,7 +85,7 @@ class Report:
         return str(self.verdict)
 
     def _repr_html_(self) -> str:
-        """HTML for a notebook: the verdict, then each result to unfold."""
+        """HTML for a notebook: the verdict, then each result, which the reader can unfold."""
         parts = (
             f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
             for question, result in self.results.items()
@@ -91,13 +93,15 @@ class Report:
         return "\n".join([self.verdict._repr_html_(), *parts])
 
     def save(self, path: str | Path) -> Path:
-        """Write the page atomically; raises `OptionError` if it cannot be written."""
+        """Write the page atomically. `OptionError` is raised if the page cannot be written."""
         return write_atomically(path, self.html)
 
     def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
-        """Save the figures of the page in a folder: for every aspect, with its best metric where a metric is selected.
+        """Save the figures of the page in a folder.
 
-        `format` is one of svg, pdf, png, html, json. Raises `OptionError` for another one or an unwritable folder.
+        Each figure is saved for every aspect. A figure of a selected metric shows the best metric of the aspect.
+        `format` is svg, pdf, png, html or json. `OptionError` is raised for any other format, and for a folder that is
+        not writable.
         """
         one_of("format", format, FORMATS)
         target, charts = folder(path), self._charts()
@@ -105,7 +109,7 @@ class Report:
         return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
-        """Figures by their selection, each once: figures independent of the aspect are not repeated."""
+        """The figures by their selection. A figure that does not depend on the aspect occurs once."""
         context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.drawn(context)[0]:
@@ -142,15 +146,16 @@ def report(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Report:
-    """Answers to all questions of a study in one self-contained HTML page.
+    """Answer all questions about a study in one self-contained HTML page.
 
     Notes
     -----
     The page contains `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same
     arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
-    `correction` by the best metrics, and `protocol` and `plan` with annotators only. A study of labels has `check`,
-    `rates` and `annotators`; without human ratings it has `check`, `leaderboard`, `consistency` and `complementarity`.
-    A question that is not possible for the study is missing in `results`, and the page gives the reason.
+    `correction` by the best metrics, and `protocol` and `plan` with annotators only. For a study of labels, the page
+    contains `check`, `rates` and `annotators`. For a study without human ratings, it contains `check`, `leaderboard`,
+    `consistency` and `complementarity`. A question that is not possible for the study is missing in `results`, and the
+    page gives the reason.
 
     Examples
     --------
@@ -183,13 +188,14 @@ def report(
 
 
 LONGEST = 150
-"""Maximum length of a name in bytes: file systems allow 255, and some programs append to it."""
+"""Maximum length of a file name in bytes. File systems allow 255 bytes, but some programs append text to a name."""
 
 
 def file_names(labels: Sequence[str]) -> list[str]:
-    """A file name for each label that is valid on any system: letters, digits, `-`, `_` and `.`, of limited length.
+    """A file name for each label, which is valid on any system.
 
-    A truncated name, or one equal to another on a file system that ignores case, ends in a digest of the label.
+    A name consists of letters, digits, `-`, `_` and `.`, and its length is limited. If a name is truncated, or if a
+    file system that ignores case would confuse two names, the name ends in a digest of the label.
 
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']

@@ -1,4 +1,4 @@
-"""HTML page: sections in order, specifications of figures, tables, style and script in one file."""
+"""HTML page: one file with the sections in order, specifications of figures, tables, style and script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from custodes.reporting.tables import columns_with_values, packed, plain, table_
 
 
 def study_summary(context: Context) -> str:
-    """The size of the study in one sentence."""
+    """A sentence that states the size of the study."""
     summary = context.table("check.summary")
     aspects = [aspect for aspect in context.aspects if aspect]
     words = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
@@ -26,7 +26,7 @@ def study_summary(context: Context) -> str:
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
-    """First sentence of the verdict on the topic of a section, for each aspect."""
+    """The first sentence of the verdict on the topic of a section, for each aspect."""
     if section.question in context.absent:
         return []
     rows = [row for row in sentences if row["kind"] == section.finding and row["aspect"] in context.aspects]
@@ -34,7 +34,7 @@ def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context:
 
 
 def _slices(section: Section, context: Context) -> str:
-    """Table of slices of a question, if it has any."""
+    """HTML of the table of slices of a question; '' if the result of the question has no slices."""
     name = f"{section.question}.slices"
     result = context.results.get(section.question)
     if result is None or "slices" not in result.declared() or context.table(name).is_empty():

@@ -1,4 +1,7 @@
-"""Limits on the tables of a page, so that browsers can open it: the leading systems by pair, the leading metrics."""
+"""Limits on the tables of a page, so that browsers can open it.
+
+The page contains the leading metrics, and pairs of the leading systems.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
 
 METRICS = 100
-"""Maximum number of metrics in a page: about five thousand comparisons for each statistic and aspect."""
+"""Maximum number of metrics on a page. They give about five thousand comparisons for each statistic and aspect."""
 PAIRS = 30_000
 """Approximate maximum number of rows (pairs of systems, times metrics, times aspects) that a browser opens in a
 second."""
 FEWEST, MOST = 10, 60
-"""Limits on the number of systems with pairs in a page, for any number of metrics; a map of 60 has 3,540 cells."""
+"""Minimum and maximum of the limit on the systems whose pairs are on a page. A map of 60 systems has 3,540 cells."""
 
 ONE = ("metric", "rater")
 TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))
@@ -28,8 +31,10 @@ PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 
 @dataclass(frozen=True, kw_only=True)
 class PageLimits:
-    """The leading ones of all `systems` and `metrics`, in their order; `without`: names of omitted metrics, as in
-    tables.
+    """The leading systems and metrics, which are on the page, in the order of their ranks.
+
+    `without`: names of the omitted metrics, as in the tables. `n_systems` and `n_metrics`: numbers of all systems and
+    metrics.
     """
 
     systems: tuple[str, ...]
@@ -40,7 +45,11 @@ class PageLimits:
 
     @classmethod
     def of(cls, results: Mapping[str, Result]) -> PageLimits:
-        """Limits of a page with these results; leading are systems by human ratings, and metrics by their agreement."""
+        """The limits of a page with these results.
+
+        The leading systems are the best systems by human ratings, and the leading metrics are the metrics with the best
+        agreement.
+        """
         metrics = _leading(results, "agreement", "standing", "metric")
         systems = _leading(results, "leaderboard", "systems", "system")
         aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
@@ -61,12 +70,12 @@ class PageLimits:
         return len(self.systems) == self.n_systems and not self.without
 
     def result(self, result: Result) -> Result:
-        """A result with only the rows of the page."""
+        """A result with only the rows that are on the page."""
         tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
         return result if self.everything else replace(result, **tables)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a table that are in the page."""
+        """The rows of a table that are on the page."""
         keep = pl.lit(True)
         for first, second in PAIR_OF_SYSTEMS:
             if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
@@ -77,7 +86,7 @@ class PageLimits:
         return table.filter(keep)
 
     def told(self) -> str:
-        """Sentence on the omitted rows and where to find them; '' if nothing is omitted."""
+        """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
         parts = []
         if len(self.systems) < self.n_systems:
             parts.append(f"pairs of the {len(self.systems)} leading of {self.n_systems} systems")
@@ -86,14 +95,14 @@ class PageLimits:
         if not parts:
             return ""
         return (
-            "To keep the page small enough for a browser, tables and pictures below are limited to "
-            f"{' and '.join(parts)}; notes count all. All of them: the same command with --format json, or the "
-            "verb of each question."
+            "To keep the page small enough for a browser, the tables and figures below are limited to "
+            f"{' and '.join(parts)}. Notes refer to all systems and metrics. The same command with --format "
+            "json, or the verb of each question, gives the complete tables."
         )
 
 
 def _leading(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
-    """Labels ordered by their best rank in any aspect."""
+    """The labels in a column of a table of a question, ordered by their best rank in any aspect."""
     if question not in results:
         return ()
     rows = results[question].to_frame(table)
@@ -106,6 +115,6 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
 
 
 def _most(n_systems: int, times: int) -> int:
-    """Number of systems such that the number of pairs times `times` does not exceed the maximum number of rows."""
+    """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `times` are at most `PAIRS`."""
     fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
     return min(n_systems, fitting)

@@ -25,17 +25,21 @@ from custodes.reporting.page_limits import PageLimits
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-ONE_SIDED = "sides of a pair are compared here (annotators always prefer the same one, or it is declared), not systems."
+ONE_SIDED = (
+    "the study compares the two sides of a pair, not systems: annotators always prefer the same "
+    "side, or the study declares the sides."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure drawn by the page from its tables.
 
-    `spec`: Vega-Lite without data; the texts `{statistic}` and `{metric}` are replaced by the reader's selection.
-    `table` and `where`: the rows, as a mapping from columns to a selection (`{aspect}`) or to a literal value. `fields`
-    renames columns and can contain `{statistic}`. Distinct values of the columns `lines` are the lines of a figure at
-    page width. `opening`: the figure is displayed below the verdict, not in its section.
+    `spec`: Vega-Lite without data; the reader's selection replaces the texts `{statistic}` and `{metric}`. `table`: the
+    name of the table. `where`: which rows of the table are drawn, as a mapping from a column to a selection
+    (`{aspect}`) or to a literal value. `fields`: renamed columns, which can contain `{statistic}`. `lines`: columns
+    whose distinct values are the lines of the figure at page width. `opening`: whether the figure is displayed below
+    the verdict instead of in its section.
 
     """
 
@@ -51,7 +55,7 @@ class Figure:
     opening: bool = False
 
     def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
-        """The figure with its rows for a selection; None without rows."""
+        """The specification of the figure with the rows of a selection; None if the selection has no rows."""
 
         def filled(text: str) -> str:
             return text.format_map(choice)
@@ -83,9 +87,9 @@ def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenTable:
-    """A long table; the page displays only the rows of the reader's selection.
+    """A long table, of which the page displays only the rows of the reader's selection.
 
-    `columns`: displayed columns; default: the essential ones of the declared table.
+    `table`: the name of the table. `columns`: the displayed columns. `where`: the selection of rows, as in `Figure`.
     """
 
     id: str
@@ -97,11 +101,12 @@ class ChosenTable:
 
 @dataclass(kw_only=True)
 class Context:
-    """Input of the sections: a study and the results of its questions, each computed once.
+    """Input of the sections: a study and the results of its questions. Each result is computed once.
 
-    `options`: options of the report, passed to every question with an argument of the same name; `best`: the best
-    metric of each aspect; `extra`: tables besides those of results; `absent`: reasons of unanswered questions;
-    `left_out`: rows omitted here, of those in `whole` (None: nothing is omitted).
+    `options`: options of the report, which are passed to every question with an argument of the same name. `best`: the
+    best metric of each aspect. `extra`: tables that are not in a result. `absent`: the reason why a question is not
+    answered, by question. `left_out`: a sentence on rows that are omitted here but are in `whole` (None: nothing is
+    omitted).
 
     """
 
@@ -114,14 +119,14 @@ class Context:
     whole: Context | None = None
 
     def ask(self, question: Callable[..., Any], **more: Any) -> Any:
-        """Result of a question for this study, with the applicable options of the report."""
+        """The result of a question for this study, with the options of the report that the question accepts."""
         parameters = inspect.signature(question).parameters
         return question(
             self.study, **{name: value for name, value in self.options.items() if name in parameters} | more
         )
 
     def carried(self) -> Context:
-        """A copy with only the table rows of the page."""
+        """A copy with only the rows of tables that are on the page."""
         part = PageLimits.of(self.results)
         results = {question: part.result(result) for question, result in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
@@ -135,12 +140,15 @@ class Context:
         return self.results[question].to_frame(table)
 
     def declared(self, name: str) -> Table:
-        """Declaration of a table by its full name."""
+        """The declaration of a table by its full name, `question.table`."""
         question, _, table = name.partition(".")
         return self.results[question].declared()[table]
 
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
-        """Notes of a result with their aspect, for rules that begin with one of these (none: all rules)."""
+        """The notes of a result, each with its aspect.
+
+        If `rules` are given, only notes whose rule begins with one of these texts are included.
+        """
         all_notes = self.results[question].notes
         return [(note.aspect or None, note.message) for note in all_notes if not rules or note.rule.startswith(rules)]
 
@@ -153,7 +161,7 @@ class Context:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, in the order of the study; none in a study with annotators only."""
+        """The metrics in the order of the study; there are none in a study with annotators only."""
         of = next((name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), "")
         if of or self.has_people:
             return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
@@ -161,12 +169,12 @@ class Context:
 
     @cached_property
     def has_people(self) -> bool:
-        """Whether there are human ratings."""
+        """Whether the study has human ratings."""
         return bool(self.table("check.summary")["humans"].sum())
 
     @cached_property
     def best(self) -> dict[str, str]:
-        """The metric of each aspect with the best agreement with human ratings, if there are metrics."""
+        """The metric that agrees best with human ratings on each aspect, if there are metrics."""
         if "agreement" not in self.results:
             return {}
         first = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
@@ -174,12 +182,12 @@ class Context:
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:
-        """The best metrics of each aspect that do not differ significantly."""
+        """The metrics in the top group of each aspect: none is significantly worse than the best metric."""
         agreed: Any = self.results["agreement"]
         return leaders(agreed)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
-        """The initial selection of a page: the first pair of systems, all pairs of a correction."""
+        """The initial selection on a page, with the first pair of systems and all pairs of a correction."""
         of = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         rows = self.table(next(name for name in of if name.split(".")[0] in self.results)).head(1).to_dicts()
         pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
@@ -194,21 +202,24 @@ class Context:
 
 
 def nothing(context: Context) -> Sequence[Any]:
-    """No figures, or no tables."""
+    """The figures or tables of a section that has none."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section, named after its question (or ''): `ask` computes the result, `figures` and `tables` are drawn by the
-    page, `build` returns the other values of its template `QUESTION.html`. A section with a `text` needs no template:
-    the page displays the text, the figures, and the `table` that it builds.
+    """A section of the report about a question.
 
-    `finding`: type of the verdict sentences; the first of them opens the section.
+    `ask` computes the result of the question. The page draws `figures` and `tables`. `build` returns the other values
+    of the template `QUESTION.html`. A section with a `text` needs no template: the page displays the text, the figures,
+    and the `table` among the values of `build`.
 
-    `extra` computes tables used only by figures. `compares_systems`: the section does not apply to sides. `alone`: the
-    section is also in the page of a study without metrics; `labels`: also in that of a study of labels; `of_metrics`:
-    also in that of a study without human ratings.
+    `finding`: type of verdict sentences; the first sentence of this type opens the section. `extra`: a function that
+    computes tables which only figures use. `compares_systems`: whether the section applies only to a study that
+    compares systems, not sides of a pair.
+
+    `alone`: whether the section is also on the page of a study without metrics. `labels`: whether it is also on the
+    page of a study of labels. `of_metrics`: whether it is also on the page of a study without human ratings.
 
     """
 
@@ -228,7 +239,7 @@ class Section:
     of_metrics: bool = False
 
     def answer(self, context: Context) -> None:
-        """Compute the result, or store the reason why it is missing; raises an error if the page needs it."""
+        """Compute the result, or store the reason why it is missing. If the page needs the result, raise the error."""
         if self.ask is None:
             return
         try:
@@ -243,7 +254,7 @@ class Section:
             context.extra |= self.extra(context) if self.extra else {}
 
     def drawn(self, context: Context) -> tuple[Sequence[Figure], Sequence[ChosenTable]]:
-        """Figures and tables with the reader's selection; none for an unanswered question."""
+        """Figures and tables that depend on the reader's selection; none if the question is not answered."""
         if self.question in context.absent:
             return (), ()
         from altair.utils.schemapi import debug_mode
@@ -252,7 +263,7 @@ class Section:
             return self.figures(context), self.tables(context)
 
     def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
-        """Text, with the figures and tables of `drawn`."""
+        """HTML of the section, with the figures and tables that `drawn` returned."""
         if self.question in context.absent:
             return render("absent.html", reason=context.absent[self.question])
         result = context.results.get(self.question)
@@ -269,7 +280,7 @@ class Section:
 
 @cache
 def environment() -> Any:
-    """Template environment with autoescaping."""
+    """The environment of the templates, with autoescaping."""
     import jinja2
 
     jinja = jinja2.Environment(
@@ -284,12 +295,12 @@ def environment() -> Any:
 
 
 def render(template: str, **values: Any) -> str:
-    """A rendered template of `templates/`."""
+    """The text of a template in `templates/` with these values."""
     return str(environment().get_template(template).render(**values))
 
 
 def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
-    """Specification of a chart without data, with some properties; the page sets rows and colours."""
+    """The specification of a chart without data, with these properties. The page adds the rows and the colours."""
     spec: dict[str, Any] = chart.to_dict(validate=False) | properties
     for name in ("$schema", "config"):
         spec.pop(name, None)
@@ -297,5 +308,5 @@ def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
 
 
 def empty_rows() -> Any:
-    """Placeholder for the rows."""
+    """An empty frame in place of the rows of a chart."""
     return alt.NamedData(name="rows")

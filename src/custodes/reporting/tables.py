@@ -1,4 +1,4 @@
-"""Tables of the page: short ones as HTML, all of them as compact columns."""
+"""Tables of the page: short tables as HTML, and all tables as compact columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_rang
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
-"""Significant digits of embedded numbers: more than the precision of any interval."""
+"""Significant digits of embedded numbers, which are more than the precision of any interval."""
 
 LEAST_DIGITS = 2
-"""Decimals of a column without intervals."""
+"""Number of decimals in a column without intervals."""
 
 LEVEL = 6
-"""Compression level of deflate: level 9 takes three times as long for 1 % less."""
+"""Compression level of deflate. Level 9 takes three times as long, and its output is only 1 % smaller."""
 
 SHOWN: Mapping[Kind, str] = {
     "count": "int",
@@ -35,7 +35,7 @@ SHOWN: Mapping[Kind, str] = {
     "score": "number",
     "p": "p",
 }
-"""Format of a column type in the page: text, except for numbers."""
+"""Format of a kind of column on the page. Kinds that are not listed are text."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ def table_html(
     notes: Iterable[tuple[str | None, str]] = (),
     by: str | None = "aspect",
 ) -> str:
-    """A frame as an HTML table of the columns with values; the page displays the rows of one aspect at a time, given by
-    the column `by` (None: all rows). `notes` are displayed with their aspect (None: with every aspect).
+    """A frame as an HTML table with the columns that have values.
+
+    The page displays the rows of one aspect at a time; the column `by` has the aspect (None: all rows are displayed).
+    Each of the `notes` is displayed with its aspect (None: with every aspect).
     """
     columns = columns_with_values(columns, frame)
     digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
@@ -70,14 +72,17 @@ def table_html(
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
-    """Essential columns of a declared table, without those fixed by the selection and those without values."""
+    """A table of the essential columns of a declared table.
+
+    Columns that the selection fixes are left out, and so are columns without values.
+    """
     columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
     columns_shown = columns_with_values(columns, context.table(table))
     return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
-    """Columns with at least one value in a frame."""
+    """The columns that have at least one value in a frame."""
     values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
         name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
@@ -110,7 +115,7 @@ def _whole(value: float | None, *, digits: int = 0) -> str:
 
 
 def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Columns in the form used by the page's script and templates."""
+    """The columns in the form that the script and the templates of the page use."""
     return [
         {
             "field": column.name,
@@ -126,7 +131,7 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
-    """Columns as lists; labels as positions in a list of distinct ones, numbers rounded."""
+    """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
     numbers = selectors.float().cast(pl.Float64)
     short = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
     return {"rows": frame.height, "columns": {column.name: _column(column) for column in short.iter_columns()}}
@@ -143,8 +148,10 @@ def _column(series: pl.Series) -> Any:
 
 
 def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
-    """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, without characters
-    that could close its HTML element. Tables are converted one at a time to limit memory.
+    """`parts` and the `tables` by name as JSON, which is deflated and encoded in base 64.
+
+    The text has a quarter of the size of the JSON, and no characters that could close its HTML element. Tables are
+    converted one at a time to limit memory.
     """
     deflate = zlib.compressobj(LEVEL)
     chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]

@@ -1,1 +1,1 @@
-"""Scores of texts: definition, list and execution of metrics."""
+"""Scores of texts: the definition, the list and the execution of metrics."""

@@ -1,4 +1,4 @@
-"""Computation shared by raters: inputs of each value, its cache key, and scores by each reference rule."""
+"""The computation that raters share: the inputs and the cache key of each value, and scores by each reference rule."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Sco
 from custodes.stats.arrays import Floats
 
 Mode = Literal["all", "first", "alone"]
-"""References given to a metric: all, the first, or each alone."""
+"""Which references a metric gets: all references, the first reference, or each reference alone."""
 
 FORMAT = b"custodes 1\n"
-"""Version of the cache keys; increased if the inputs of a value change."""
+"""Version of the cache keys; it is increased if the inputs of a value change."""
 
 ADDRESSES = ("http://", "https://", "data:")
-"""Prefixes of an image address, which stands for the image instead of a file."""
+"""Prefixes of image addresses; an address can be given in place of an image file."""
 
 CALL = 8
 """Number of batches in one call of a metric.
@@ -38,7 +38,7 @@ Scores are stored after each call, so an interrupted run loses at most these bat
 """
 
 SHORTEST = 1e-9
-"""Minimum CPU seconds of a call, because the clock may not have advanced."""
+"""Minimum CPU seconds of a call; it is needed if the clock does not advance during a call."""
 
 NO_NUMBER = "the metric returned no number"
 
@@ -52,8 +52,10 @@ class ShownItem(NamedTuple):
 
 
 class RuleScores(NamedTuple):
-    """Scores of outputs (or systems), with NaN for missing scores; reasons for missing scores; CPU seconds; whether a
-    text was truncated.
+    """Scores of outputs (or systems) by a reference rule.
+
+    Missing scores are NaN, and `why` has their reasons ('' for a score). `seconds` are CPU seconds, and `truncated` is
+    true if a text was truncated.
     """
 
     scores: Floats
@@ -63,7 +65,7 @@ class RuleScores(NamedTuple):
 
 
 class Digests:
-    """SHA-256 of outputs and of the inputs of items, each computed once."""
+    """SHA-256 digests of outputs and of the inputs of items; each digest is computed only once."""
 
     def __init__(self, texts: MetricInputs) -> None:
         self._texts = texts
@@ -71,7 +73,7 @@ class Digests:
         self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
 
     def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Digest of the inputs of an item for a metric with these needs."""
+        """Return the digest of those inputs of an item that a metric with these needs uses."""
         texts = self._texts
         parts = (
             list(references) if "references" in needs else [],
@@ -106,8 +108,10 @@ class Computation:
 
     @cached_property
     def units(self) -> list[list[tuple[int, ShownItem]]]:
-        """Inputs of each value: an output and its item, once for each set of references; or all outputs of a system, in
-        an order that the texts determine.
+        """Inputs of each value, as pairs of an output and its item.
+
+        A value of an output has one pair, and there is one value for each set of references. A value of a system has
+        the pairs of all outputs of the system, in an order that the texts determine.
         """
         texts = self.corpus.texts
         items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
@@ -129,7 +133,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Cache key of each unit: a hash of exactly those inputs that can change the values of the unit."""
+        """Cache key of each unit: a hash of all inputs, and only of those inputs, that can change the unit's values."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
         whole = sorted(chain(*parts)) if traits.whole else []
@@ -144,7 +148,10 @@ class Computation:
         return bool(traits.rules) and "all" not in traits.rules and not traits.systems
 
     def find(self, stored: Cache) -> dict[str, KeptScore]:
-        """Stored values by key. For a value by the first reference, stored values by all references are used too."""
+        """Return the stored values by key.
+
+        If only the first reference is used, values that were stored for all references are used as well.
+        """
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             every = replace(self, mode="all").keys
@@ -157,8 +164,9 @@ class Computation:
         return stored_values
 
     def missing(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
-        """Positions of units without a value, one unit per key, in an order that the texts determine. Units of an item
-        are adjacent.
+        """Return the positions of units without a stored value, one unit for each key.
+
+        The texts determine the order; units of an item are adjacent.
         """
         first = {key: place for place, key in reversed([*enumerate(self.keys)])}
         return sorted((place for key, place in first.items() if key not in stored_values), key=self._order)
@@ -167,8 +175,9 @@ class Computation:
         return self.units[place][0][1].digest, self.keys[place]
 
     def calls(self, missing: Sequence[int], place: Place) -> list[list[int]]:
-        """The missing units, grouped by call of the metric. If a value depends on all texts, one call contains all
-        units, including units with stored values.
+        """Return the missing units, grouped into calls of the metric.
+
+        If a value depends on all texts, one call contains all units, including units with stored values.
         """
         if self.scorer.traits.whole:
             return [sorted(range(len(self.units)), key=self._order)] if missing else []
@@ -176,10 +185,10 @@ class Computation:
         return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
 
     def texts(self, call: Sequence[int]) -> MetricInputs:
-        """Inputs of the metric in a call. Only the fields that the metric needs are filled."""
+        """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
-        by_number = traits.whole or traits.systems  # for these metrics a repeated item counts twice
+        by_number = traits.whole or traits.systems  # for these metrics, two items with equal inputs count as two
         items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
         places = {item: place for place, item in enumerate(items)}
         return MetricInputs(
@@ -193,7 +202,10 @@ class Computation:
         )
 
     def run(self, call: Sequence[int]) -> list[KeptScore]:
-        """Values of a call, to be stored. Raises InputError if the metric fails or returns invalid values."""
+        """Call the metric and return the values to be stored.
+
+        Raises InputError if the metric fails or returns invalid values.
+        """
         result, seconds = timed(self.scorer.score, self.texts(call))
         units, systems = [self.units[place] for place in call], self.scorer.traits.systems
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
@@ -219,10 +231,10 @@ class Computation:
         return rows
 
     def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
-        """Score of each used output (or system) by a reference rule.
+        """Return the score of each used output (or system) by a reference rule.
 
-        If an output has a NaN among the values, the rules `best` and `mean` give no score. For `first` only the CPU
-        seconds of the first value count; for all further rules the CPU seconds of all values count.
+        If one of the values of an output is NaN, the rules `best` and `mean` give no score. With the rule `first`, only
+        the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
 
         """
         rows = [stored_values[key] for key in self.keys]
@@ -250,27 +262,36 @@ class Computation:
 
 
 def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
-    """Result of a metric, with its CPU seconds in this and other processes; InputError if it fails."""
+    """Return the result of a metric and its CPU seconds in this process and other processes.
+
+    Raises InputError if the metric fails.
+    """
     start = time.process_time()
     try:
         result: Any = score(texts)
         if not isinstance(result, Scored):
             raise TypeError(f"the metric returned {type(result).__name__}, expected Scored")
-    except Exception as error:  # one failing metric does not end the others
+    except Exception as error:  # one failing metric must not stop the remaining metrics
         raise InputError(said(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)
 
 
 def _system_values(result: Scored) -> Floats:
-    """Value (1, 1) of one system."""
+    """Return the value (1, 1) of one system."""
     values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
     if values is None or values.shape != (1,):
-        raise InputError(f"it returned {'no scores' if values is None else values.shape} of systems, expected (1,)")
+        raise InputError(
+            f"the metric returned {'no scores' if values is None else f'scores of shape {values.shape}'} for systems, "
+            "expected shape (1,)"
+        )
     return values[:, None]
 
 
 def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
-    """Values (outputs, references), checked against the numbers of outputs and of their references."""
+    """Return the values (outputs, references) after checking their shape.
+
+    The shape must agree with the number of outputs and with their numbers of references, `widths`.
+    """
     values = np.asarray(result.values, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
         raise InputError(f"the metric returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")

@@ -1,4 +1,4 @@
-"""Texts of a study as arrays, with the items that lack an input of a metric."""
+"""Texts of a study as arrays, and which items lack an input of a metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from custodes.scoring.metric import MetricInputs, Need
 from custodes.stats.arrays import Bools
 
 FEW = 5
-"""Minimum number of outputs for the note on a system whose outputs are all references. Fewer may match by chance."""
+"""Minimum number of outputs for the note on a system whose outputs are all references. Fewer outputs may be equal to
+references by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Corpus:
 
     @classmethod
     def of(cls, study: Study) -> Corpus:
-        """Texts of a study; `InputError` if it has none."""
+        """Return the texts of a study. Raises `InputError` if there are no texts."""
         if study.outputs is None or study.outputs.texts.is_empty():
             raise InputError(
                 f"{study.name}: there are no texts to score; give a file of texts with item, outputs "
@@ -52,7 +53,7 @@ class Corpus:
         )
 
     def lacking(self, need: Need) -> Bools:
-        """(items,): items without this input."""
+        """Return whether each item (items,) lacks this input."""
         material: dict[Need, Sequence[Sequence[str]]] = {
             "source": self.texts.sources,
             "references": self.texts.references,
@@ -63,14 +64,17 @@ class Corpus:
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
-        """(item, system) of each missing output."""
+        """Item and system of each missing output."""
         there = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
         there[self.texts.item, self.texts.system] = True
         return [(int(item), int(system)) for item, system in np.argwhere(~there)]
 
     @cached_property
     def its_own_reference(self) -> list[str]:
-        """Systems of which all outputs, on several items, are references of the item (for example human references)."""
+        """Systems whose outputs are all references of their items, for example human references as a system.
+
+        Systems with fewer than `FEW` outputs are not included.
+        """
         texts, others = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
         for text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
             others[system] |= text not in texts.references[item]
@@ -79,7 +83,7 @@ class Corpus:
 
     @cached_property
     def complete(self) -> Bools:
-        """(items,): items with an output of every system."""
+        """Whether each item (items,) has an output of every system."""
         whole = np.ones(len(self.items), dtype=np.bool_)
         whole[[item for item, _ in self.absent]] = False
         return whole

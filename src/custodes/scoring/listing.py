@@ -1,4 +1,4 @@
-"""List of the available metrics and their properties, without loading them."""
+"""List of the available metrics and their properties. The metrics are not loaded."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from custodes.scoring.scripts import workers
 
 @result
 class Listing(Result):
-    """All metrics, and the named workers; see `listing`."""
+    """All metrics and all workers that have a name; see `listing`."""
 
     BY: ClassVar[str] = ""
 
     metrics: pl.DataFrame = table(
         "One row per metric.",
-        label("metric", "its name"),
-        label("gives", "what it measures"),
+        label("metric", "name of the metric"),
+        label("gives", "what the metric measures"),
         labels("needs", "inputs of an item that the metric needs besides the output"),
         labels("rules", "allowed rules for several references; the first rule is the default"),
         label("parameters", "parameters, with their defaults"),
         label("scores", "what gets a score: outputs or systems"),
         flag("higher_is_better", "whether a higher score is better", "Higher is better"),
         label("extra", "the extra that the metric needs"),
-        label("source", "the paper or project that defines it", essential=False),
+        label("source", "the paper or project that defines the metric", essential=False),
     )
     workers: pl.DataFrame = table(
-        "One row per worker with a name: the metric `worker:NAME`, followed by its options.",
-        label("worker", "its name"),
-        label("gives", "what it measures"),
-        label("source", "the paper or project that defines it"),
+        "One row per worker with a name. The worker is used as the metric `worker:NAME`, followed by its options.",
+        label("worker", "name of the worker"),
+        label("gives", "what the worker's metric measures"),
+        label("source", "the paper or project that defines the metric"),
     )
 
 
 def listing() -> Listing:
-    """All metrics and workers, built in or from other packages."""
+    """Return all metrics and workers, both built-in and from other packages."""
     metrics = list(known_metrics().values())
     columns = {
         "metric": [metric.name for metric in metrics],
@@ -74,12 +74,12 @@ def listing() -> Listing:
 
 GROUP = "custodes.metrics"
 NAME = re.compile(r"[\w+.-]+")
-"""A name allowed on a command line: without spaces and characters of its grammar."""
+"""Pattern of a metric's name; the name has no spaces and no characters with a meaning in the metric syntax."""
 
 
 @cache
 def known_metrics() -> dict[str, Metric]:
-    """All metrics by name: built-in ones, then those of other packages."""
+    """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
     plugins = plugged(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
         name: replace(plugin.value, load=_signed(plugin.value, plugin.package)) for name, plugin in plugins.items()
@@ -92,18 +92,23 @@ def _check(metric: Metric) -> None:
 
 
 def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
-    """A loader that adds the version of the package to the signature, so that scores of another version are not
-    reused."""
+    """Return a loader that adds the package with its version to the signature of the metric.
+
+    Scores by another version of the package are thus not reused.
+    """
 
     def load(place: Place, **parameters: Any) -> Scorer:
-        scorer = _made(metric, place, parameters, f"the package {package} cannot load it")
+        scorer = _made(metric, place, parameters, f"the package {package} cannot load the metric")
         return replace(scorer, signature=f"{package} {scorer.signature}")
 
     return load
 
 
 def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
-    """A loaded metric. Errors name the metric, and an error in the code of the metric becomes `InputError`."""
+    """Return the loaded metric.
+
+    Errors name the metric, and any error in the code of the metric becomes an `InputError`.
+    """
     try:
         return _made(metric, place, parameters, "the metric cannot be loaded")
     except CustodesError as problem:
@@ -111,7 +116,7 @@ def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -
 
 
 def _made(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
-    """A loaded metric; an error in its code becomes `InputError`."""
+    """Return the loaded metric; any error in the code of the metric becomes an `InputError`."""
     try:
         scorer: Any = metric.load(place, **parameters)
         if not isinstance(scorer, Scorer):

@@ -1,4 +1,4 @@
-"""Definition of a text metric: needed inputs, properties, loader, and results."""
+"""Definition of a text metric: the inputs that it needs, its properties, its loader, and its results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ Need = Literal["references", "source", "image", "context"]
 """Inputs of an item that a metric can need besides the output."""
 
 Rule = Literal["all", "first", "best", "mean"]
-"""Rules for several references. `all`: the metric gets all references together. Otherwise each reference is scored
-alone, and the first, best or mean score is used. Each rule is a separate rater, because the rule can change which
-metric is better."""
+"""Rules for several references. With `all`, the metric gets all references together. With any other rule, each
+reference is scored alone, and the first, best or mean score is used. Each rule is a separate rater, because the rule
+can change which metric is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricInputs:
-    """Inputs of a metric as parallel arrays. `item` and `system` (outputs,) are positions of each output's item in
-    `sources`, `references`, `images`, `contexts` (items,), and of its system in the names of systems.
+    """Inputs of a metric as parallel arrays.
 
-    Fields that a metric does not need are empty. A call gets a part of the outputs, with distinct texts and in any
-    order of systems, unless the score depends on all texts or is a score of systems (`Traits`).
+    `item` (outputs,) is the position of each output's item in `sources`, `references`, `images` and `contexts`
+    (items,). `system` (outputs,) is the position of each output's system in the names of systems. Fields that a metric
+    does not need are empty.
+
+    If a metric scores single outputs independently of other texts, a call gets a part of the outputs, with distinct
+    texts and systems in any order. If the score depends on all texts, a call gets all outputs. If the score is that of
+    a system, a call gets all outputs of the system. See `Traits`.
 
     """
 
@@ -40,11 +44,14 @@ class MetricInputs:
 class Scored:
     """Result of a metric.
 
-    `values` (outputs, k): one column for each reference of the item if the metric scores one reference at a time (no
-    rule "all"), NaN after the last; else one column. `why`: reason of a missing score by output position. `truncated`
-    (outputs,): whether a text was truncated to fit the model. `systems` (systems,): scores of systems over all items if
-    these are not means (corpus BLEU); `values` then has no column. `seconds`: CPU time in other processes, or spent
-    earlier for another metric that shares results.
+    - `values` (outputs, k): scores. If the metric scores one reference at a time (no rule "all"), there is one column
+      for each reference, with NaN after the last reference of the item; otherwise there is one column.
+    - `why`: reasons of missing scores, by position of the output.
+    - `truncated` (outputs,): whether a text was truncated to fit the model.
+    - `systems` (systems,): scores of systems over all items, if these are not means of outputs' scores (as in corpus
+      BLEU); `values` then has no column.
+    - `seconds`: CPU seconds in other processes, or that were spent earlier for another metric and whose results are
+      reused.
 
     """
 
@@ -59,10 +66,14 @@ class Scored:
 class Traits:
     """Properties of a metric's scores.
 
-    `rules`: allowed rules for several references, the default first; () if no references are used. With "all" among
-    them the metric returns one value for any number of references, and gets one reference at a time for the other
-    rules. `whole`: the score of an output depends on all texts (word frequencies in CIDEr), so it is stored under a
-    hash of all texts. `systems`: it scores systems over all their items instead of single outputs.
+    - `needs`: inputs of an item that the metric needs besides the output.
+    - `rules`: allowed rules for several references, the default first; () if no references are used. If "all" is
+      allowed, the metric returns one value for any number of references; for any other rule it gets one reference at a
+      time.
+    - `low`, `high`: lowest and highest possible score; None if there is no bound.
+    - `whole`: whether the score of an output depends on all texts (as word frequencies in CIDEr do). The score is then
+      stored under a hash of all texts.
+    - `systems`: whether the metric scores systems over all their items instead of single outputs.
 
     """
 
@@ -77,8 +88,8 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a metric runs: device of a model ('cpu', 'cuda', 'cuda:1', 'mps'), batch size in outputs, number of
-    processes."""
+    """Where a metric runs: the device of a model ('cpu', 'cuda', 'cuda:1', 'mps'), the number of outputs in a batch,
+    and the number of processes."""
 
     device: str = "cpu"
     batch: int = 32
@@ -87,9 +98,15 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """A loaded metric. `signature`: everything that can change a score (library and version, parameters, digest of the
-    model); it is part of the cache key. `ready` gets all texts before the first part, and raises `OptionError` if they
-    would take too long. `close` frees resources.
+    """A loaded metric.
+
+    - `signature`: everything that can change a score (library and version, parameters, digest of the model). It is part
+      of the cache key.
+    - `traits`: properties of the scores.
+    - `score`: function that computes scores.
+    - `ready`: function that gets all texts before the first call of `score`, and raises `OptionError` if scoring would
+      take too long.
+    - `close`: function that frees resources.
     """
 
     signature: str
@@ -101,11 +118,14 @@ class Scorer:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric by its name on the command line.
+    """A metric with its name on the command line.
 
-    `load(place, **parameters)` loads it, or raises `MissingExtraError`, `InputError` (no such model) or `OptionError`,
-    before anything is scored. `parameters`: defaults by name; a value on the command line is converted to the type of
-    the default. `gives`: one sentence for lists. `source`: paper or project.
+    - `gives`: one sentence for lists, which says what the metric measures.
+    - `source`: the paper or project that defines the metric.
+    - `load`: function that loads the metric, called as `load(place, **parameters)` before anything is scored. It may
+      raise `MissingExtraError`, `InputError` (for example, if the model does not exist) or `OptionError`.
+    - `parameters`: default values by name. A value on the command line is converted to the type of the default.
+    - `extra`: the extra of this package that the metric needs, if any.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Helpers of metrics without a model: texts grouped by item, words of a text, signatures."""
+"""Helper functions for metrics without a model: grouping of texts by item, tokenizers, and signatures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
     "space": str.split,
     "characters": lambda text: [letter for letter in text if not letter.isspace()],
 }
-"""Tokenizers: runs of letters and digits in lower case; strings between spaces; characters."""
+"""Tokenizers by name. The tokens are runs of letters and digits in lower case, strings between spaces, or characters
+that are not spaces."""
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """Counts of the n-grams of a text.
+    """Return the count of each n-gram in a text.
 
     >>> ngrams(["a", "b", "a", "b"], 2)[("a", "b")]
     2
@@ -34,7 +35,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
-    """Each item and the positions of its outputs, so that the references of the item are prepared once."""
+    """Yield each item with the positions of its outputs, so that the references of an item are prepared only once."""
     order = np.argsort(texts.item, kind="stable")
     items, starts = np.unique(texts.item[order], return_index=True)
     yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)
@@ -48,8 +49,7 @@ def compared(
     compare: Callable[[T, T], float],
     undefined: str = "",
 ) -> Scored:
-    """Compare each output with the texts `others` (items,) of its item, one column for each; every text is prepared
-    once.
+    """Compare each output with each text of its item in `others`; every text is prepared only once.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ def compared(
     others : sequence of sequences of str
         Texts of each item, such as its references.
     prepare : callable
-        Function from a text to the value that is compared.
+        Function that converts a text to the form that is compared.
     compare : callable
-        The value of a prepared output and a prepared text of its item; NaN if undefined.
+        Function that returns the score of a prepared output and a prepared text of its item; NaN if it is undefined.
     undefined : str
-        Reason of a missing score for an undefined value.
+        Reason that is given for an undefined score.
 
     Returns
     -------
     Scored
-        Values (outputs, texts of an item).
+        Scores (outputs, texts of an item), with one column for each text of an item.
     """
     widest = max((len(others[item]) for item in np.unique(texts.item).tolist()), default=0)
     values = np.full((len(texts.outputs), max(1, widest)), np.nan)
@@ -83,13 +83,13 @@ def compared(
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Scored:
-    """Score of each system, from the positions of its outputs."""
+    """Return the score of each system; `score` computes it from the positions of the system's outputs."""
     systems = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()]
     return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
 
 
 def signed(package: str, what: str, parameters: Mapping[str, Any]) -> str:
-    """Everything that can change a score: the package with its version, the metric, the parameters.
+    """Return a signature with everything that can change a score: package and version, metric, and parameters.
 
     >>> signed("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']

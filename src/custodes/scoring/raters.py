@@ -1,4 +1,4 @@
-"""Loading of metrics for scoring, check of the needed inputs, and computations that raters share."""
+"""Loading of metrics for scoring, check of the inputs that metrics need, and computations that raters share."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LACKS: dict[Need, str] = {
     "image": "no image",
     "context": "no context",
 }
-"""Reason why a metric cannot score the outputs of an item, by the missing input."""
+"""Reason why a metric cannot score the outputs of an item, for each missing input."""
 
 
 class Rater(NamedTuple):
-    """A metric with a reference rule ('' without references), and the computation of its values."""
+    """A metric with a reference rule ('' if the metric uses no references), and the computation of its values."""
 
     asked: RaterSpec
     rule: Rule | str
@@ -78,7 +78,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
 
 
 def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
-    """References given to the metric, chosen so that raters of one metric share values if possible."""
+    """Return which references the metric gets, such that raters of one metric share values if possible."""
     if shared == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
     if "all" not in scorer.traits.rules or rule == "all":
@@ -87,7 +87,7 @@ def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
 
 
 def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
-    """Positions of the outputs with all inputs of a metric."""
+    """Return the positions of the outputs that have all inputs of a metric."""
     usable = np.ones(len(corpus.items), dtype=np.bool_)
     for need in scorer.traits.needs:
         usable &= ~corpus.lacking(need)
@@ -97,7 +97,7 @@ def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
 
 
 def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
-    """Raise `InputError` if texts lack an input of a metric."""
+    """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorers[spec.computation].traits.needs:
             without = np.flatnonzero(corpus.lacking(need))
@@ -113,12 +113,13 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
         few = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
-            f"are missing ({few}); add them, or score the others with --missing drop (in Python missing='drop')"
+            f"are missing ({few}); add them, or score the remaining outputs with --missing drop (in Python "
+            "missing='drop')"
         )
 
 
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
-    """Let each metric check its inputs before scoring; `stored_values`: cached values."""
+    """Let each metric check its inputs before scoring; inputs of cached values, `stored_values`, are not checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
         if missing := rater.computation.missing(stored_values):
             try:

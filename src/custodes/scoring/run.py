@@ -1,4 +1,4 @@
-"""Scoring of texts. Inputs are checked, cached scores are reused, and each failure is reported."""
+"""Scoring of texts. Inputs are checked, cached scores are reused, and every failure is reported."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def score(
 
     Notes
     -----
-    A metric is written as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`. A rule sets how several
-    references are used. With `all` the metric gets all references together. Otherwise each reference is scored
-    separately, and the `first`, `best` or `mean` score is used. Each rule is a separate rater. Scores depend only on
-    the texts; equal texts are scored once. If a metric fails, a note says so, and the scores of the other metrics are
-    returned.
+    A metric is written as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`. The rule determines how
+    several references are used. With `all`, the metric gets all references together. With the rules `first`, `best`
+    and `mean`, each reference is scored separately, and the first, best or mean score is used. Each rule is a separate
+    rater. Scores depend only on the texts, and equal texts are scored only once. If a metric fails, a note says so, and
+    the scores of the remaining metrics are returned.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def score(
 def planned(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
 ) -> Planned:
-    """Plan of `score` with the same arguments; metrics are loaded, and nothing is scored."""
+    """Return the plan of `score` with the same arguments; metrics are loaded, but nothing is scored."""
     with ExitStack() as opened:
         corpus = Corpus.of(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
@@ -132,13 +132,13 @@ def planned(
 
 
 def _digest(texts: Study) -> str:
-    """Digest of the input file, or of the texts if they come from no file."""
+    """Return the digest of the input file, or of the texts if these do not come from a file."""
     assert texts.outputs is not None
     return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
 
 
 def _found(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScore]:
-    """Stored values of all raters."""
+    """Return the stored values of all raters, by key."""
     stored_values: dict[str, KeptScore] = {}
     for computation in {id(rater.computation): rater.computation for rater in raters}.values():
         stored_values |= computation.find(stored)
@@ -150,7 +150,7 @@ def _place(jobs: int, device: str, batch: int) -> Place:
 
 
 def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
-    """Compute and store the missing values of a rater. Returns the error if the metric failed, otherwise ''."""
+    """Compute and store the missing values of a rater. Return the error if the metric failed, otherwise ''."""
     computation = rater.computation
     if not computation.used:
         return NOTHING

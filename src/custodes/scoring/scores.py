@@ -31,28 +31,28 @@ UNSCORED = "not-scored"
 
 @result
 class Scores(Result):
-    """Scores by metrics; `status` is 1 if a metric failed or did not score an output. See `score`."""
+    """Scores by metrics; see `score`. `status` is 1 if a metric failed or did not score an output."""
 
     BY: ClassVar[str] = ""
 
     raters: pl.DataFrame = table(
         "One row per metric and rule for references.",
-        label("rater", "its name"),
-        label("kind", "metric", essential=False),
+        label("rater", "name of the rater: METRIC with parameters and rule as given, or NAME if NAME=METRIC was given"),
+        label("kind", "always `metric`", essential=False),
         flag("higher_is_better", "whether a higher score is better"),
-        score("low", "lowest possible score; null: no bound"),
-        score("high", "highest possible score; null: no bound"),
+        score("low", "lowest possible score; null if there is no bound"),
+        score("high", "highest possible score; null if there is no bound"),
         score("cost", "measured CPU seconds per output"),
-        label("cost_unit", "`cpu-s`", essential=False),
+        label("cost_unit", "always `cpu-s`", essential=False),
         share("truncated", "proportion of outputs for which a text was truncated to fit the model", essential=False),
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The table `raters` has the directions, so use study(), or both tables, for further steps.",
+        "One row per score. The directions are in the table `raters`, so further steps need study() or both tables.",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),
-        score("score", "its score"),
+        score("score", "score of the output, or of the system"),
         essential=False,
     )
     skipped: pl.DataFrame = table(
@@ -60,13 +60,13 @@ class Scores(Result):
         label("item", "item; empty for a missing score of the whole system"),
         label("system", "the system"),
         label("rater", "the metric"),
-        label("why", "why not"),
+        label("why", "reason why there is no score"),
         essential=False,
     )
     scored: Study = field(default_factory=lambda: Study(raters=Raters.infer({})))
 
     def study(self) -> Study:
-        """The scored study with these scores, which every question accepts as input."""
+        """Return the scored study with these scores, which every question accepts as input."""
         rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described, _ = raters.described(self.raters, where="raters")
@@ -78,29 +78,32 @@ class Scores(Result):
 
     @property
     def status(self) -> int:
-        """1 if a metric failed or did not score an output, else 0."""
+        """1 if a metric failed or did not score an output, otherwise 0."""
         return int(any(note.rule in (FAILED, UNSCORED) for note in self.notes))
 
 
 @result
 class Planned(Result):
-    """Plan of `score`: numbers of values to compute, and estimated time."""
+    """Plan of `score`: the number of values to compute and the estimated time."""
 
     BY: ClassVar[str] = ""
 
     raters: pl.DataFrame = table(
         "One row per metric and rule for references.",
-        label("rater", "its name"),
-        count("outputs", "outputs (or systems) to score"),
+        label("rater", "name of the rater: METRIC with parameters and rule as given, or NAME if NAME=METRIC was given"),
+        count("outputs", "number of outputs (or systems) to score"),
         count("distinct", "number of distinct outputs with references among `outputs`", essential=False),
         count("kept", "number of distinct outputs with a cached score"),
         count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
-        score("seconds", "CPU seconds for the scores to compute, estimated from cached scores; null: no estimate"),
+        score(
+            "seconds",
+            "CPU seconds for the scores to compute, estimated from cached scores; null without an estimate",
+        ),
     )
 
 
 def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
-    """Table rows of one rater."""
+    """Return the table rows of one rater."""
     traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
     if traits.systems:
         items, systems = [""] * len(corpus.systems), list(corpus.systems)
@@ -138,7 +141,7 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
 
 
 def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Item, system and reason of outputs that are not given to a metric."""
+    """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
     of, scored = corpus.texts, set(rater.computation.used)
@@ -153,7 +156,7 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
 
 
 def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
-    """Notes on missing scores and on scores of truncated texts."""
+    """Return notes on missing scores and on scores of truncated texts."""
     name, reasons = rater.asked.name, Counter(filter(None, column.why))
     what = "systems" if rater.traits.systems else "outputs"
     cut, of = sum(column.truncated), len(column.truncated)
@@ -164,7 +167,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
 
 
 def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
-    """Notes on outputs that lack the inputs of all metrics."""
+    """Return notes on outputs that lack an input of a metric, on missing outputs, and on systems of references."""
     lacks: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:
@@ -180,7 +183,7 @@ def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
         (
             "own-reference",
             len(same),
-            f"every output of {listed(same)} is a reference of the item, so the scores by {listed(compared)} "
+            f"every output of {listed(same)} is a reference of its item, so the scores by {listed(compared)} "
             f"carry no information; exclude these systems",
         ),
         ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),

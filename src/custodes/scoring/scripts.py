@@ -1,4 +1,4 @@
-"""Named workers: scripts in the folder `workers`, which can be copied, and commands of other packages."""
+"""Workers that have a name: scripts in the folder `workers`, which can be copied, and commands of other packages."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from custodes.plugins import plugged
 
 FOLDER = Path(__file__).parent / "workers"
 PROTOCOL = FOLDER / "worker_protocol.py"
-"""Module shared by the scripts of `FOLDER`; a copied script contains its text instead of the import."""
+"""Module that the scripts of `FOLDER` import. A copied script contains the text of this module, not the import."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCommand:
-    """A worker by its name on the command line: `worker:NAME`.
+    """A worker with a name, used on the command line as `worker:NAME`.
 
-    `command`: the words that start the worker. A first word that ends in `.py` is a script for the interpreter of
-    `run=`. `gives`: one sentence for lists. `source`: paper or project. Packages add workers by the entry point
-    `custodes.workers`.
+    - `gives`: one sentence for lists, which says what the metric of the worker measures.
+    - `source`: the paper or project that defines the metric.
+    - `command`: the words that start the worker. If the first word ends in `.py`, it is a script, which the interpreter
+      of `run=` runs.
+
+    Packages add workers by the entry point `custodes.workers`.
     """
 
     name: str
@@ -44,13 +47,13 @@ OURS = (
     _ours("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
     _ours("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
     _ours("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
-    _ours("reward", "A reward model: how good an answer is to its prompt", "RewardBench, Lambert et al. 2024"),
+    _ours("reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"),
 )
 
 
 @cache
 def workers() -> dict[str, WorkerCommand]:
-    """Built-in workers and those of installed packages, by name."""
+    """Return the built-in workers and the workers of installed packages, by name."""
     ours = {worker.name: worker for worker in OURS}
     plugins = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
     return ours | {name: plugin.value for name, plugin in plugins.items()}
@@ -66,7 +69,7 @@ def _check(worker: WorkerCommand) -> None:
 
 
 def split(text: str) -> list[str]:
-    """Words of a command line, split as by a shell; on Windows a backslash is an ordinary character."""
+    """Return the words of a command line, split as by a shell; on Windows, a backslash is an ordinary character."""
     try:
         if os.name == "posix":
             return shlex.split(text)
@@ -76,14 +79,17 @@ def split(text: str) -> list[str]:
 
 
 def resolved(words: Sequence[str]) -> list[str]:
-    """The words of a command, with the name of a worker replaced by its command."""
+    """Return the words of a command; if the first word is the name of a worker, it is replaced by its command."""
     worker = workers().get(words[0])
     return [*(worker.command if worker else words[:1]), *words[1:]]
 
 
 def script_text(path: Path) -> str:
-    """Text of a script. A script of `FOLDER` contains the code that it imports from `PROTOCOL`, so a copy is
-    self-contained."""
+    """Return the text of a script.
+
+    In a script of `FOLDER`, the import from `PROTOCOL` is replaced by the imported code, so that a copy is
+    self-contained.
+    """
     text = path.read_text(encoding="utf-8")
     if path.parent != FOLDER:
         return text
@@ -93,7 +99,7 @@ def script_text(path: Path) -> str:
 
 
 def script_of(name: str) -> str:
-    """Script of a worker, for copying."""
+    """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
     commands = workers()
     if name not in commands:
         hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
@@ -105,7 +111,7 @@ def script_of(name: str) -> str:
 
 
 def requirements(words: Sequence[str]) -> str:
-    """Declared dependencies of the built-in script in a command; '' without one."""
+    """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
     for word in words:
         if Path(word).parent == FOLDER:
             declared = re.search(r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Specification of metrics, as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`."""
+"""Specification of metrics in the syntax of the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 NAMED = re.compile(r"([^=:@]+)=(.*)", re.DOTALL)
 RULED = re.compile(r"(.*)@([A-Za-z]+(?:,[A-Za-z]+)*)", re.DOTALL)
-"""A text that ends in rules; an @ elsewhere is part of a value."""
+"""Pattern of a text that ends in rules; an @ in any other place is part of a value."""
 FOLDERS = re.compile(r"[^=,]*/(?=[^=,/])|/+(?=,|$)")
-"""A path without its last part."""
+"""Pattern of the folders of a path, which are left out of names."""
 
 WHOLE = "command"
-"""Parameter that takes the rest of the text as its value, commas and other separators included."""
+"""Name of the parameter whose value is the whole remaining text, including commas and other separators."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterSpec:
-    """Specification of a rater: its name, the metric with all parameters, and the rule ('' for the metric's
-    default)."""
+    """Specification of a rater: its name, the metric with all parameters, and the rule.
+
+    The rule is '' for the default of the metric.
+    """
 
     name: str
     metric: Metric
@@ -39,12 +41,12 @@ class RaterSpec:
 
     @property
     def computation(self) -> str:
-        """Key of the computation, shared by raters that differ only in the rule."""
+        """Key of the computation; raters that differ only in the rule have the same key."""
         return f"{self.metric.name}:{dict(self.parameters)!r}"
 
 
 def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]:
-    """One text per metric, from a repeatable argument; a comma list may contain metrics with rules.
+    """Return one text per metric, given a repeatable argument; a comma list may contain metrics with rules.
 
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
@@ -61,9 +63,9 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
 
 
 def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[RaterSpec]:
-    """The specified raters, in order; a metric with several rules is several raters.
+    """Return the specified raters, in order; a metric with several rules gives several raters.
 
-    Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a repeated name.
+    Raises `OptionError` for an unknown metric, parameter or rule, a value of the wrong type, or a repeated name.
     """
     specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
@@ -71,7 +73,7 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     twice = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
     if twice:
         raise OptionError(
-            f"metric {shown(twice[0])} is requested twice; give one of the two a different name, as in NAME=METRIC"
+            f"metric {shown(twice[0])} is requested twice; give one of them another name, as in NAME=METRIC"
         )
     return specs_of_raters
 
@@ -94,8 +96,8 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
         if rule not in RULES:
             raise OptionError(
                 f"metric {shown(spec)}: unknown rule {shown(rule)}{suggestion(rule, RULES)}; rules of "
-                f"{word}: {listed(metric.traits.rules or RULES)} (a value that contains @ must be "
-                "followed by a rule)"
+                f"{word}: {listed(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule after "
+                "the value"
             )
     parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
     words = split(rest) if WHOLE in metric.parameters and not name else [rest]
@@ -129,7 +131,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
 
 
 def _value(text: str, default: Any, where: str) -> Any:
-    """A value converted to the type of the default."""
+    """Return a value converted to the type of the default."""
     try:
         return msgspec.convert(text, type(default), strict=False)
     except msgspec.ValidationError:

@@ -1,8 +1,8 @@
 """Metric in a separate process with any interpreter. Rows and scores are lines of JSON on standard input and output.
 
 The protocol is described in `docs/howto/run-a-worker.md`. If a worker ends, hangs or breaks the protocol, it is
-stopped, and earlier answers are kept. The error has one line with the name of the worker and the last line of standard
-error.
+stopped, and its earlier answers are kept. The error message is one line with the name of the worker and the last line
+of its standard error.
 
 """
 
@@ -32,13 +32,14 @@ from custodes.strict_json import prepare_decoder
 Line = TypeVar("Line", bound=msgspec.Struct)
 
 LONGEST = 1 << 26
-"""Maximum length of a worker's line in bytes."""
+"""Maximum length of a line of the worker, in bytes."""
 KEPT = 1 << 16
-"""Number of bytes kept from the end of the worker's standard error."""
+"""Number of bytes that are kept from the end of the worker's standard error."""
 ROUNDING = 1e-5
-"""Relative tolerance for a score outside a bound (relative to the bound or 1): rounding of single precision."""
+"""Tolerance for a score outside a bound because of single precision, relative to the larger of 1 and the absolute
+bound."""
 GOODBYE = 5.0
-"""Maximum time in seconds until a worker has exited."""
+"""Maximum time in seconds to wait until a worker has exited."""
 
 
 Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
@@ -46,8 +47,11 @@ Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 @prepare_decoder
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """First line of a worker: the description of its metric. `version`: everything about library and model that can
-    change a score; `each_reference`: rows have one reference each; `max_batch`: maximum number of rows of a request.
+    """First line of a worker, which describes its metric.
+
+    - `version`: everything about the library and the model that can change a score.
+    - `each_reference`: whether each row has exactly one reference.
+    - `max_batch`: maximum number of rows of a request.
     """
 
     protocol: Literal[1]
@@ -73,7 +77,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
 
     def allows(self, score: float) -> bool:
-        """Whether a score is within the bounds, up to rounding error."""
+        """Return whether a score is within the bounds, up to rounding error."""
         over = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
         slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
         return all(excess <= most for excess, most in zip(over, slack, strict=True))
@@ -81,7 +85,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @prepare_decoder
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Answer to a request: one score per row, null if missing; reasons; whether a text was truncated; CPU seconds."""
+    """Answer to a request.
+
+    `scores` has one score per row, null for a missing score; `why` the reasons of missing scores; `truncated` whether a
+    text was truncated; `seconds` the CPU seconds.
+    """
 
     id: int
     scores: list[float | None]
@@ -91,7 +99,7 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Process:
-    """A running worker. `name`: its command in messages; `timeout`: maximum time of an answer in seconds."""
+    """A running worker. `name` is the command in messages, `timeout` the maximum time of an answer in seconds."""
 
     def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
         self.name, self.timeout = f"worker {shown(name)}", timeout
@@ -127,21 +135,21 @@ class Process:
             thread.start()
 
     def hello(self) -> Hello:
-        """The worker's first line; there is no timeout while it writes to standard error."""
+        """Return the worker's first line; there is no timeout while the worker writes to standard error."""
         self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
         return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
-        """Complete answer of the worker for some rows; `InputError` if there is none."""
+        """Return the worker's complete answer for some rows. Raises `InputError` if there is no such answer."""
         if self._failed is not None:
             raise InputError(self._failed)
         try:
             self._asked += 1
-            # ASCII, so that the encoding of its input and lone surrogates do not matter.
+            # Only ASCII is sent, so that the encoding of the worker's input and lone surrogates do not matter.
             self._to_write.put(json.dumps({"id": self._asked, "rows": rows}).encode() + b"\n")
             answer = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
             self._check(answer, len(rows))
-        except BaseException:  # after an interrupt it would answer the previous request
+        except BaseException:  # after an interrupt, the worker would still answer the previous request
             self.end()
             raise
         self._answered += len(rows)
@@ -207,7 +215,7 @@ class Process:
     def _wrong(self, what: str) -> InputError:
         """Stop the worker and return the error."""
         self.end()
-        self._threads[2].join(GOODBYE)  # a grandchild may keep its standard error open
+        self._threads[2].join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
         last = self._errors.last()
         after = f" (after {self._answered} rows)" if self._answered else ""
         self._failed = f"{self.name}: {what}{after}" + (f"; the last line of its output: {last}" if last else "")
@@ -215,7 +223,7 @@ class Process:
 
 
 class Tail:
-    """The end of a stream's content."""
+    """The last bytes of a stream."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -229,13 +237,13 @@ class Tail:
                 self.heard += len(part)
 
     def last(self) -> str:
-        """The last line that is not empty, or ''."""
+        """Return the last line that is not empty; '' if there is none."""
         lines = self._bytes.decode(errors="replace").replace("\r", "\n").split("\n")
         return next((repr(line.strip()[:400]) for line in reversed(lines) if line.strip()), "")
 
 
 def _write(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError), stream:  # if it has ended, the missing answer shows it
+    with contextlib.suppress(OSError, ValueError), stream:  # if the worker has ended, its missing answer is the error
         while line := lines.get():
             stream.write(line)
             stream.flush()
@@ -256,8 +264,10 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 
 
 def _guarded(group: int) -> subprocess.Popen[bytes]:
-    """A process that kills the group when this process ends. This works even if this process is killed, because then
-    the input of the guard ends."""
+    """Return a process that kills the process group when this process ends.
+
+    This works even if this process is killed, because the input of the guard then ends.
+    """
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", GUARD, str(group)],
         stdin=subprocess.PIPE,
@@ -272,7 +282,7 @@ def _end(
 ) -> None:
     """Kill the process and all its children immediately; lost results can be computed again."""
     to_write.put(b"")
-    if guard is not None:  # first: the group id may be reused after its end
+    if guard is not None:  # the guard is stopped first, because the id of the group may be reused after its end
         guard.kill()
         guard.communicate()
     with contextlib.suppress(OSError):

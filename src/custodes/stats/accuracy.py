@@ -1,8 +1,9 @@
-"""Accuracy over pairs of systems: of system scores (pairwise accuracy), and of p-values (soft pairwise accuracy).
+"""Accuracy over pairs of systems, from system scores (pairwise accuracy) or from p-values (soft pairwise accuracy).
 
-Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
-unit of each item; weights (B, units) the bootstrap weights of units; item_weights (items,) the weights of items. Only
-outputs rated by both the annotators and the metric count.
+Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
+if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
+of the units. `item_weights` (items,) are the weights of the items. An output counts only if both the annotators and the
+metric rated it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _SAME = 1e-12  # relative rounding error
 
 
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
-    """Proportion of system pairs that both means order equally: two (B, metrics, systems) -> (B, metrics).
+    """Proportion of system pairs that human and metric means put in the same order, (B, metrics).
 
-    `pairs` (metrics, systems, systems): which pairs of systems can be compared. An exact tie agrees only with an exact
-    tie. Pairs with a NaN are left out; NaN without pairs.
+    The means are arrays (B, metrics, systems). `pairs` (metrics, systems, systems) marks the pairs of systems that can
+    be compared. A pair with an exact tie on one side is correct only if the other side ties exactly, too. Pairs with a
+    NaN are left out. The result is NaN if no pair remains.
 
     >>> pairs = np.ones((1, 3, 3), dtype=bool)
     >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
@@ -47,14 +49,16 @@ def spa(
     flips: NDArray[np.int8],
     item_weights: Floats | None = None,
 ) -> Floats:
-    """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
+    """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
-    p is the one-sided p-value of the hypothesis that the first system of the pair (in the given order) is better. Row 0
-    of the weights, the data, uses the paired permutation test: the proportion of sign flips (K, units), the same for
-    annotators and all metrics, with a difference of at least the observed one; a flip swaps both systems in a whole
-    unit. The other rows use the normal p-value of the mean difference over its standard error clustered by unit, with
-    G/(G-1), which estimates the same without permutations within resamples. A pair without common items, or with a
-    single unit in a resample, is left out; NaN without pairs.
+    p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
+    order) is better. Row 0 of `weights` is the data. In this row, p is from the paired permutation test: the proportion
+    of sign flips (K, units) with a difference of at least the observed one. A flip swaps both systems in whole units,
+    and the flips are the same for the annotators and all metrics. In the other rows, p is the normal p-value of the
+    mean difference divided by its standard error. The variance is clustered by unit and multiplied by G / (G - 1) for G
+    units. This p-value estimates the same quantity as the permutation test, but needs no permutations within resamples.
+    A pair without common items is left out, and so is a pair with a single unit in a resample. The result is NaN if no
+    pair remains.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -86,8 +90,8 @@ def spa(
 
 
 def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
-    """Score of system a minus score of system b, 0 for items without both systems and for rounding errors: (..., items,
-    systems) -> (..., pairs, items)."""
+    """Score of system a minus score of system b: (..., items, systems) -> (..., pairs, items). A difference is 0 if the
+    item lacks one of the systems, or if the difference is rounding error."""
     scores = np.where(both, scores, 0.0)
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
     difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
@@ -97,7 +101,8 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
 def _p_values(
     differences: Floats, shared: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items); shared items count (pairs, items)."""
+    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `shared` (pairs, items) is the weight of
+    each item that has both systems of the pair, else 0."""
     from scipy.special import ndtr
 
     n_units = weights.shape[1]

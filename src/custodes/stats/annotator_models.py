@@ -12,7 +12,7 @@ from custodes.stats.arrays import Floats, Ints, table_sums
 from custodes.stats.ratios import ratio
 
 UNKNOWN = -1
-"""The majority label of a task where several labels have most votes."""
+"""The majority label of a task in which several labels tie for the highest number of votes."""
 
 _SAME = 1e-9  # votes and probabilities that differ by less are equal up to rounding
 
@@ -29,13 +29,13 @@ _START_NOISE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorLabels:
-    """Labels of tasks by annotators; construct it with `of`, so that results do not depend on the order of rows.
+    """Labels of tasks by annotators. Construct it with `of`, so that results do not depend on the order of rows.
 
     Attributes
     ----------
     task, worker, label : arrays of int of shape (n,)
-        Positions from 0, sorted. A worker labels a task once. Labels are in an order that can be reversed: of
-        a comparison 0 win, 1 tie, 2 loss.
+        Positions from 0, sorted by task, then by worker. A worker labels a task once. Labels have an order that can be
+        reversed: in a comparison, 0 is a win, 1 a tie and 2 a loss.
     n_tasks, n_workers, n_labels : int
         Numbers of tasks, workers and labels.
     weight : array of shape (tasks,)
@@ -61,7 +61,7 @@ class AnnotatorLabels:
         n_workers: int,
         n_labels: int,
     ) -> AnnotatorLabels:
-        """Construct from labels in any order.
+        """Construct `AnnotatorLabels` from labels in any order.
 
         >>> rows = np.array([1, 0]), np.array([0, 0]), np.array([2, 1])
         >>> AnnotatorLabels.of(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
@@ -84,27 +84,28 @@ class AnnotatorLabels:
 
     @property
     def votes(self) -> Floats:
-        """(tasks, labels): number of annotators with each label."""
+        """Number of annotators who gave each label to each task: (tasks, labels)."""
         return self.sum_by(self.task, np.ones(len(self)), self.n_tasks)
 
     @property
     def n_votes(self) -> Ints:
-        """(tasks,): number of annotators of each task."""
+        """Number of annotators of each task: (tasks,)."""
         return np.bincount(self.task, minlength=self.n_tasks)
 
     def sum_by(self, rows: Ints, values: Floats, n: int) -> Floats:
-        """Sum of values (n labels,) by their row and label: (n, labels)."""
+        """Sums of `values` by row and label: (n, labels). `rows` and `values` have one entry for each entry of
+        `label`."""
         return table_sums(rows, self.label, shape=(n, self.n_labels), weights=values).astype(np.float64)
 
     def confusion(self, posterior: Floats) -> Floats:
-        """(workers, correct label, label): expected confusion counts, given probabilities (tasks, labels) of the
-        labels."""
+        """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
+        label of a task is correct."""
         weighted = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack([self.sum_by(self.worker, correct, self.n_workers) for correct in weighted.T], axis=1)
 
 
 def row_sums(values: Floats) -> Floats:
-    """Sums over the last axis that are bit-identical when the axis is reversed: (..., k) -> (..., 1).
+    """Sums over the last axis: (..., k) -> (..., 1). Reversing the axis gives bit-identical sums.
 
     >>> row_sums(np.array([0.1, 0.2, 0.3])) == row_sums(np.array([0.3, 0.2, 0.1]))
     array([ True])
@@ -113,7 +114,8 @@ def row_sums(values: Floats) -> Floats:
 
 
 def majority_label(votes: Floats) -> Ints:
-    """Label with most votes, or the highest probability: (tasks, labels) -> (tasks,); `UNKNOWN` for ties.
+    """Label with the most votes, or with the highest probability: (tasks, labels) -> (tasks,). It is `UNKNOWN` in case
+    of a tie.
 
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
@@ -128,7 +130,12 @@ def vote_shares(labels: AnnotatorLabels) -> Floats:
 
 
 class DawidSkene(NamedTuple):
-    """`posterior` (tasks, labels); `confusion` (workers, correct label, label), rows sum to 1; `prior` (labels,)."""
+    """A fitted model of Dawid and Skene.
+
+    `posterior` (tasks, labels) are the probabilities that a label is correct. `confusion` (workers, correct label,
+    label) are the probabilities of an annotator's labels given the correct label; each row sums to 1. `prior` (labels,)
+    are the probabilities of the labels before the annotation of a task.
+    """
 
     posterior: Floats
     confusion: Floats
@@ -141,12 +148,12 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     Parameters
     ----------
     labels : AnnotatorLabels
-        A task without labels has the prior.
+        The labels. The posterior of a task without labels is the prior.
     iterations : int
-        Maximum number of steps; stops earlier if no probability changes by more than 1e-6.
+        Maximum number of steps. The algorithm stops earlier if every probability changes by less than 1e-6.
     start : array of shape (tasks, labels), optional
-        Initial probabilities of the correct labels, such as those of the whole sample for a resample. Default:
-        proportions of votes.
+        Initial probabilities that each label is correct. A resample can start from the probabilities of the whole
+        sample. Default: proportions of votes.
 
     Returns
     -------
@@ -193,8 +200,12 @@ def _softmax(scores: Floats) -> tuple[Floats, Floats]:
 
 
 class Mace(NamedTuple):
-    """`posterior` (tasks, labels); `competence` (workers,), the probability that an annotator knows the label, NaN
-    without labels; `log_likelihood`."""
+    """A fitted MACE model.
+
+    `posterior` (tasks, labels) are the probabilities that a label is correct. `competence` (workers,) is the
+    probability that an annotator knows the label, NaN for an annotator without labels. `log_likelihood` is the log
+    likelihood of all labels.
+    """
 
     posterior: Floats
     competence: Floats
@@ -204,19 +215,19 @@ class Mace(NamedTuple):
 def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.random.Generator) -> Mace:
     """Fit MACE by variational Bayes.
 
-    An annotator knows the label of a task with probability `competence`, and otherwise guesses with probabilities
-    `strategy`, independently of the task.
+    In this model, an annotator knows the label of a task with probability `competence`. Otherwise the annotator
+    guesses: the guess is drawn with the probabilities `strategy`, independently of the task.
 
     Parameters
     ----------
     labels : AnnotatorLabels
-        A task without labels has equal probabilities of all labels.
+        The labels. For a task that no annotator labelled, all labels are equally probable.
     restarts : int
-        Number of random starts, each with its own random numbers; the fit with the highest likelihood is returned.
+        Number of random starts, each with separate random numbers. The fit with the highest likelihood is returned.
     iterations : int
         Number of steps per start.
     rng : numpy.random.Generator
-        For the random starts.
+        Random number generator for the random starts.
 
     Returns
     -------
@@ -247,7 +258,8 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
     number = labels.sum_by(worker, weight, labels.n_workers)
 
     def posterior(guess: Floats, know: Floats) -> tuple[Floats, Floats]:
-        """Probabilities of labels (tasks, labels), and the log likelihood of each task without that of guesses."""
+        """Probabilities that each label is correct (tasks, labels), and a log likelihood ratio for each task: that of
+        the model against pure guessing."""
         gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
         return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
 

@@ -18,10 +18,11 @@ _SAME = 1e-9  # smaller differences of a statistic are rounding errors
 class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with at least two other answers to the task.
 
-    `agreement` is the agreement of the annotator with the others, `others` the agreement of the others among
-    themselves. Both estimate rank correlations up to a common factor per annotator, so signs and ratios of their sums
-    are meaningful. NaN for all other answers. `spread` (workers,) is the variance of an annotator's scores, NaN if all
-    answers are equal.
+    The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
+    with the peers, and `others` is the agreement of the peers among themselves. Each estimates a rank correlation times
+    a factor. The factor is the same for both and for all answers of an annotator, so the signs and ratios of sums over
+    an annotator's answers are meaningful. Both are NaN for an answer with fewer than two peers. `spread` (workers,) is
+    the variance of an annotator's scores; it is NaN if all answers of the annotator are equal.
     """
 
     agreement: Floats
@@ -30,15 +31,17 @@ class PeerAgreement(NamedTuple):
 
 
 def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
-    """Compare each annotator with all further annotators of the same tasks: long arrays (n,) sorted by task.
+    """Compare each annotator with the other annotators of the same tasks.
 
-    `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order matters. `trusted` (workers,)
-    marks the annotators that are used as the others.
+    The arrays (n,) have one entry per answer and are sorted by task. `value` is a score, or the preference 1, 0 or -1
+    for the first system of a comparison; only the order of the values matters. `trusted` (workers,) marks the
+    annotators who can be peers of others.
 
-    Answers are replaced by mid-ranks within the annotator, divided by their variance. So neither severity nor the use
-    of the scale matters, and coarse answers estimate the same correlation as fine ones. The agreement of two answers is
-    their product, with mean 0 for an annotator whose answers do not depend on the task. The others are centred on the
-    tasks of the annotator, and their variance is measured there, so that harder or more similar tasks do not reduce the
+    Each answer gets a score: its mid-rank among the annotator's answers, centred and divided by the variance of these
+    ranks. So the annotator's severity and use of the scale do not matter, and answers on a coarse scale estimate the
+    same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. Its mean
+    is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the tasks of
+    the annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce the
     annotator's relative agreement.
 
     References
@@ -83,8 +86,11 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
-    """Mid-rank of each answer (n,) within its annotator, over their variance, 0 for a missing value; and the variance
-    (workers,), NaN for annotators whose answers are all equal."""
+    """Score of each answer (n,), and variance of the scores of each annotator (workers,).
+
+    A score is the centred mid-rank of an answer within its annotator, divided by the variance of these ranks; 0 for a
+    missing value. The variance is NaN for annotators whose answers are all equal.
+    """
     present = np.flatnonzero(np.isfinite(value))
     by = worker[present]
     number = np.bincount(by, minlength=n_workers)
@@ -97,12 +103,17 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
 
 
 MOST_EXACT = 1000
-"""Maximum number of answers for an exact p-value; with more, a normal approximation with continuity correction."""
+"""Maximum number of answers for an exact p-value. More answers get a normal approximation with a continuity
+correction."""
 
 
 class PositionTests(NamedTuple):
-    """Tests of position bias of annotators (workers,): number of `decided` answers, their `share` for the first
-    position (NaN: none), and the `p_value` (NaN if every pair was shown in one order)."""
+    """Tests of the position bias of annotators, (workers,) each.
+
+    `decided` is the number of decided answers. `share` is the proportion of decided answers that chose the first
+    position, NaN without decided answers. `p_value` is NaN if every pair of the annotator was always shown in the same
+    order.
+    """
 
     decided: Ints
     share: Floats
@@ -110,12 +121,12 @@ class PositionTests(NamedTuple):
 
 
 def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8], *, n_workers: int) -> PositionTests:
-    """Exact tests of position bias, one annotator at a time.
+    """Exact test of position bias for each annotator.
 
-    Without position bias, and with random orders within a pair of systems, the system shown first is chosen with a
-    probability equal to the proportion of the pair's orders that put the chosen system first. So the number of choices
-    of the first position has a Poisson binomial distribution. The two-sided p-value is the total probability of all
-    numbers that are at most as probable as the observed one.
+    Suppose that an annotator has no position bias and that the order within a pair of systems is random. Then the
+    chosen system was shown first with a probability equal to the proportion of the pair's orders that put this system
+    first. So the number of choices of the first position has a Poisson binomial distribution. The two-sided p-value is
+    the total probability of all numbers that are at most as probable as the observed number.
 
     Parameters
     ----------
@@ -124,7 +135,7 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     sign : array of shape (n,)
         1 where the first system of the pair was chosen, else -1.
     order : array of shape (n,)
-        1 where that system was shown first, else -1.
+        1 where the first system of the pair was shown first, else -1.
     n_workers : int
         Number of annotators.
 
@@ -161,7 +172,7 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
 
 
 def _poisson_binomial_p(probability: Floats, observed: int) -> float:
-    """Two-sided p-value of an observed number of successes in trials with these probabilities (n,)."""
+    """Two-sided p-value of the observed number of successes in independent trials with success probabilities (n,)."""
     if len(probability) > MOST_EXACT:
         from scipy.special import ndtr
 
@@ -176,22 +187,23 @@ def _poisson_binomial_p(probability: Floats, observed: int) -> float:
 def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:
     """P-value of the hypothesis that all annotators have the same preferences between systems.
 
-    Permutation test: the statistic is the sum over annotators of their squared sums divided by their numbers of tasks;
-    annotators are permuted over tasks, which are exchangeable if tasks are assigned at random.
+    This is a permutation test. For each annotator and column, the preferences are summed over the annotator's tasks,
+    and the squared sum is divided by the number of these tasks. The statistic is the total over annotators and columns.
+    Annotators are permuted over tasks, which are exchangeable if tasks are assigned at random.
 
     Parameters
     ----------
     preferences : sparse array of shape (tasks, columns)
-        Preference for each system in a task, minus the mean of all tasks; a column per aspect and system.
+        Preference for each system in a task, minus the mean over all tasks. There is one column per aspect and system.
     annotator : array of int of shape (tasks,)
         Annotator of each task, from 0.
     rng : numpy.random.Generator
-        For the permutations.
+        Random number generator for the permutations.
 
     Returns
     -------
     float
-        NaN with one annotator, or one task per annotator.
+        The p-value; NaN if there is only one annotator, or if no annotator has two tasks.
 
     Examples
     --------

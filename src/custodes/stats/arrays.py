@@ -24,7 +24,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 
 
 def chunks(n: int, size: int) -> Iterator[slice]:
-    """Slices of n things such that a temporary array with `size` elements per thing is not too large.
+    """Slices that cut n things into chunks, so that a temporary array with `size` elements per thing is not too large.
 
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -34,9 +34,9 @@ def chunks(n: int, size: int) -> Iterator[slice]:
 
 
 def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | None = None) -> NDArray[Any]:
-    """The sum of weights (n,) in each cell of a table, or without weights the number of rows.
+    """Sum of the weights (n,) of the rows in each cell of a table; without weights, the number of rows in each cell.
 
-    `codes`: for each axis of `shape`, the positions (n,) of the rows.
+    `codes` has one array (n,) for each axis of `shape`: the position of each row on this axis.
 
     >>> table_sums(np.array([0, 1, 1]), np.array([1, 0, 0]), shape=(2, 2)).tolist()
     [[0, 1], [2, 0]]
@@ -48,7 +48,7 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
 
 
 def require(condition: object, message: str) -> None:
-    """Raise `ValueError` with a message unless a condition on the arguments of a function is true.
+    """Raise `ValueError` with a message if a condition on the arguments of a function is false.
 
     >>> require(2 > 1, "never raised")
     """
@@ -57,7 +57,7 @@ def require(condition: object, message: str) -> None:
 
 
 def read_only(value: T) -> T:
-    """Make an array, or those in a tuple or in the fields of an object, read-only, and return the value.
+    """Make an array read-only, or all arrays in a tuple or in the fields of an object, and return the value.
 
     Arrays that several computations share are read-only, so that modifying one in place is an error.
 
@@ -75,7 +75,9 @@ def read_only(value: T) -> T:
 
 
 def unit_of(values: Floats) -> float:
-    """The power of two nearest to the largest absolute value, a divisor without rounding error; 1 for empty arrays.
+    """The largest power of two that does not exceed the largest finite absolute value; 1 if all finite values are 0.
+
+    Dividing by a power of two has no rounding error.
 
     >>> unit_of(np.array([0.3, -5.0, np.nan]))
     4.0
@@ -85,9 +87,9 @@ def unit_of(values: Floats) -> float:
 
 
 def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
-    """Sorting keys: values that differ by no more than rounding error are equal on any processor.
+    """Rounded values for sorting: values that differ by no more than rounding error become equal on any processor.
 
-    Keeps `digits` decimal digits after the leading digit of the largest value.
+    The rounding keeps `digits` decimal digits after the leading digit of the largest value.
 
     >>> up_to_rounding(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
     [0.3, 0.3, 1.0]
@@ -97,12 +99,12 @@ def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
 
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1], cached since they take long to compute."""
+    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1], cached because their computation is slow."""
     return np.polynomial.legendre.leggauss(n)
 
 
 def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
-    """Positions of equal values, in the order of first occurrence.
+    """Positions of each distinct value, in the order in which the values first occur.
 
     >>> [positions.tolist() for positions in equal_positions("aba")]
     [[0, 2], [1]]
@@ -114,8 +116,10 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
 
 
 def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
-    """Bisection: the point at which a monotone condition, true at `low` and false at `high`, changes, (...) each;
-    `high` if it never does.
+    """Points (...) at which a monotone condition changes from true to false, by bisection between `low` and `high`
+    (...).
+
+    The condition must be true at `low`. If it is true everywhere up to `high`, the result is `high`.
 
     >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
     [2.0, 3.0]
@@ -128,7 +132,8 @@ def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int 
 
 
 def deviations(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding error."""
+    """Deviations from the mean along the last axis. They are 0 where the value is NaN or the deviation is rounding
+    error."""
     defined = ~np.isnan(x)
     values = np.where(defined, x, 0.0)
     difference = values - values.sum(axis=-1, keepdims=True) / np.maximum(defined.sum(axis=-1, keepdims=True), 1)
@@ -137,7 +142,8 @@ def deviations(x: Floats) -> Floats:
 
 
 def centred(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis, scaled to at most 1 to avoid under- and overflow of squares.
+    """Deviations from the mean along the last axis, scaled to at most 1, so that squares neither overflow nor
+    underflow.
 
     Parameters
     ----------

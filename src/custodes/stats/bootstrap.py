@@ -1,9 +1,9 @@
 """Resampling: bootstrap and jackknife weights, sign flips, and weighted sums in every resample.
 
-Weights (1 + B, units) are the number of times that each resampling unit (a cluster of items) is drawn. The first row,
-of ones, is the data, so that the point estimate and the bootstrap use the same code. `bootstrap_weights` returns all
-rows at once, optionally with one byte per number, and `bootstrap_blocks` some rows at a time; both draw the same
-resamples from the same seed. `weighted_sums` accepts either.
+Weights (1 + B, units) are the number of times that each resampling unit (a cluster of items) is drawn. The first row
+consists of ones and stands for the data, so that the point estimate and the bootstrap use the same code.
+`bootstrap_weights` returns all rows at once, optionally with one byte per number. `bootstrap_blocks` yields the rows in
+blocks. Both functions draw the same resamples from the same seed, and `weighted_sums` accepts the weights of both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLOCK = 8 * CHUNK  # number of eight-byte weights in memory at once
 def bootstrap_weights(
     n_units: int, n_resamples: int, rng: np.random.Generator, *, dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
-    """Number of times that each unit is in the data and in each bootstrap resample.
+    """Number of times that each unit occurs in the data (once) and in each bootstrap resample.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def bootstrap_weights(
     n_resamples : int
         Number B of resamples.
     rng : numpy.random.Generator
-        For the resamples.
+        Random number generator for the resamples.
     dtype : default float64
-        Type of the numbers; `uint8` for many units, since drawing a unit 256 times is practically impossible.
+        Type of the numbers. Use `uint8` for many units: it is practically impossible that a unit is drawn 256 times.
 
     Returns
     -------
     array of shape (1 + B, units)
-        The first row is of ones; every row sums to `n_units`.
+        The first row consists of ones. Every row sums to `n_units`.
 
     References
     ----------
@@ -60,7 +60,7 @@ def bootstrap_weights(
 def bootstrap_blocks(
     n_units: int, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """The rows of `bootstrap_weights` in blocks: yields their positions and the weights (rows, units).
+    """Yield the rows of `bootstrap_weights` in blocks: the positions of the rows and their weights (rows, units).
 
     >>> [(rows, weights.shape) for rows, weights in bootstrap_blocks(5, 3, np.random.default_rng(0))]
     [(slice(0, 4, None), (4, 5))]
@@ -105,7 +105,8 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
 def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
     """Weighted sums over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
 
-    One-byte weights are converted to floats in blocks of rows; units with zero values are left out.
+    One-byte weights are converted to floats in blocks of rows. If most units have only zero values, these units are
+    skipped.
 
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
@@ -126,7 +127,9 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
 def same_outputs(
     human: NDArray[np.float64], metrics: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Group the metrics with the same set of outputs rated by both: yields (metric indices, flat output indices).
+    """Group the metrics that share the set of outputs with a human and a metric rating.
+
+    Yields the metric indices and the flat output indices of each group.
 
     >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
     [([0], [0]), ([1], [0, 1])]
@@ -139,7 +142,7 @@ def same_outputs(
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
     """Number of blocks of a delete-a-block jackknife, and the block of each unit.
 
-    A block is one unit, or several if there are more than `most`: units are assigned to the blocks in turn.
+    Each unit is a block if there are at most `most` units. Otherwise units are assigned to `most` blocks in turn.
 
     >>> n, block = blocks_of_units(3, most=2)
     >>> n, block.tolist()
@@ -152,7 +155,8 @@ def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
 
 
 def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
-    """Weights (blocks, units) of the data without one block of units each, and the block of each unit.
+    """Jackknife weights (blocks, units), and the block of each unit. Each row of weights leaves out the units of one
+    block.
 
     >>> weights, block = without_block(3, most=2)
     >>> weights.tolist(), block.tolist()

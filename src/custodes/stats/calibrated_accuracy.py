@@ -1,8 +1,9 @@
-"""Accuracy within items with calibrated ties of the metric.
+"""Pairwise accuracy within items, with calibrated ties of the metric.
 
-Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
-unit of each item; weights (B, units) bootstrap weights of units; item_weights (items,) weights of items. Only outputs
-rated by both the annotators and the metric count.
+Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
+if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
+of the units. `item_weights` (items,) are the weights of the items. An output counts only if both the annotators and the
+metric rated it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
 _EXACT = 2**24  # maximum integer that is exact in single precision
-_SEGMENTS = 128  # thresholds at a time: few, so that whole blocks can be excluded and units are few
+_SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
 _SAME = 1e-12  # relative rounding error
 
 
@@ -31,14 +32,15 @@ def acc_eq(
     weights: NDArray[Any],
     item_weights: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Pairwise accuracy within items with calibrated metric ties: accuracy and epsilon, each (B, metrics).
+    """Pairwise accuracy within items with calibrated metric ties: accuracy and epsilon, (B, metrics) each.
 
-    A pair of outputs is correct if annotators tie (differ by at most `human_tie`) and the metric differs by at most
-    epsilon, or if both prefer the same output and the metric differs by more. Accuracy is the proportion of correct
-    pairs of an item, averaged over items with a pair. Epsilon, in the metric's units, is the smallest value that
-    maximises it, fitted in every resample: 0 or an observed absolute difference. Differences that agree to 1e-12 of the
-    metric's largest score count as equal: .9983 - .9951 and .9951 - .9919 differ as floating-point numbers and are
-    treated as equal. NaN without pairs.
+    If the annotators tie on a pair of outputs (their scores differ by at most `human_tie`), the pair is correct if the
+    metric's scores differ by at most epsilon. Otherwise the pair is correct if the metric prefers the same output as
+    the annotators by more than epsilon. Accuracy is the proportion of correct pairs of an item, averaged over the items
+    with a pair. Epsilon is a difference of metric scores that is fitted in every resample: the smallest value that
+    maximises accuracy, chosen from 0 and the observed absolute differences. Differences that agree to 1e-12 of the
+    metric's largest score count as equal. For example, .9983 - .9951 and .9951 - .9919 are different floating-point
+    numbers but count as equal. Accuracy and epsilon are NaN without pairs.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
@@ -62,7 +64,9 @@ def events(
     n_units: int,
     item_weights: Floats | None,
 ) -> list[Events]:
-    """The part of `acc_eq` that does not depend on the resamples, for reuse with several kinds of resamples.
+    """Events of each metric: the part of `acc_eq` that does not depend on the resamples.
+
+    The same events can be used with several sets of resamples.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
@@ -86,7 +90,7 @@ def events(
 
 
 def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
-    """`acc_eq` from the events of metrics: accuracy and epsilon, each (B, metrics).
+    """Accuracy and epsilon of `acc_eq` from the events of metrics, (B, metrics) each.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
@@ -103,16 +107,19 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
 
 
 class Events:
-    """Changes of one metric's correct pairs as epsilon grows: ties become correct, concordant pairs become wrong.
+    """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    Only some thresholds can be best: 0, and each difference with a human tie that is followed by one with a concordant
-    pair (or by none). Within a segment between two of these, the number of correct pairs first falls and then rises.
+    When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
+    only some values of epsilon can maximise accuracy. One is 0. The difference of a human tie is another if the next
+    larger difference belongs to a concordant pair, or if there is no larger difference. Within a segment between two
+    such values, the number of correct pairs first falls and then rises.
     """
 
     def __init__(
         self, order: Floats, differences: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
     ) -> None:
-        """From the human order and the metric's differences, both (items, pairs)."""
+        """Find the events from the human order and the metric's differences of pairs of outputs, (items, pairs)
+        each."""
         rated = ~np.isnan(order) & ~np.isnan(differences)
         pairs = rated.sum(axis=1)
         counted = np.where(pairs > 0, item_weights, 0.0)
@@ -132,9 +139,10 @@ class Events:
         read_only(self)
 
     def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
-        """Largest accuracy and the smallest epsilon with this accuracy in every resample, each (B,).
+        """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
 
-        From weights (units, B), and `total` and `at_zero` in every resample, (B,) each.
+        `times` (units, B) are the weights. `weighed` and `at_zero` (B,) are the sums of `total` and `at_zero` of the
+        units in every resample.
         """
         # integer counts, exact in single precision, if all items have equally many pairs
         each = self.share[0] if len(self.share) else 1.0
@@ -169,7 +177,7 @@ class Events:
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, times))
 
     def _segments(self) -> NDArray[np.intp]:
-        """Number the segments from 1 by event; segment 0, epsilon 0, has no events."""
+        """Segment of each event, numbered from 1. Segment 0 is epsilon 0 and has no events."""
         if len(self.delta) == 0:
             return np.zeros(0, dtype=np.intp)
         first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
@@ -178,7 +186,8 @@ class Events:
         return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
 
     def _epsilon(self, chosen: Ints, times: NDArray[Any]) -> Floats:
-        """Largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
+        """Epsilon in each resample: the largest human tie of the chosen segment that is present in the resample, or 0
+        for segment 0."""
         ties = np.flatnonzero(self.gain)
         delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
         at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
@@ -188,7 +197,8 @@ class Events:
 
 
 def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
-    """The units that occur, and the position of each entry among them; all units if nearly all occur."""
+    """The units that occur, and the position of each entry among them. All units are returned if there are no more
+    units than entries."""
     if n_units <= len(unit):
         return np.arange(n_units), unit
     present, row = np.unique(unit, return_inverse=True)
@@ -196,6 +206,7 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 
 
 def _merged(ordered: Floats, slack: float) -> Floats:
-    """Replace ascending values that differ from a neighbour by at most the slack by the largest value of the group."""
+    """Ascending values with near-equal values merged: values that differ from a neighbour by at most `slack` form a
+    group, and each is replaced by the largest value of its group."""
     last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
     return np.repeat(ordered[last], np.diff(np.append(-1, last)))

@@ -1,10 +1,11 @@
 """Design effects of clusters: items of one document contain less information than equally many items of different
 documents.
 
-Each item has an influence on a statistic of counts. The sum of squared influences of items is its variance if items are
-independent; with influences first summed within clusters, it is the variance if only clusters are independent. The
-ratio is the design effect. Counts divided by it are effective counts: statistics of them have the variance that the
-clusters imply.
+Each item has an influence on a statistic of counts. If items are independent, the sum of the squared influences of
+items is the variance of the statistic. If only clusters are independent, influences are first summed within clusters,
+and the variance is the sum of the squares of these sums. The design effect is the variance by clusters divided by the
+variance by items. Counts divided by the design effect are effective counts. A statistic of effective counts has the
+variance that the clusters imply.
 """
 
 from __future__ import annotations
@@ -29,22 +30,28 @@ _CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]],
 
 
 def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
-    """Whether some items share a cluster: (items,)."""
+    """Whether some items share a cluster, given the cluster of each item (items,)."""
     return len(np.unique(units)) < len(units)
 
 
 class DesignEffect(NamedTuple):
-    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, where it is
-    unknown. `clusters` (...): effective number of equal clusters; inf if no two items share one."""
+    """Design effects of statistics (...).
+
+    `effect` is the variance by clusters divided by the variance by items, at least 1. With a single cluster, the
+    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters. It is
+    inf if no two items share a cluster.
+    """
 
     effect: Floats
     clusters: Floats
 
     def divisor(self, confidence: float) -> Floats:
-        """Divisor of counts (...): the design effect, increased for few clusters because it is then uncertain.
+        """Divisor of counts (...): the design effect, increased if there are few clusters, because it is then
+        uncertain.
 
-        The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
-        distribution, so that an interval from effective counts is as wide as one from t. At least 1; 1 without ratings.
+        The factor of this increase is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
+        and of the normal distribution. So an interval from effective counts is as wide as an interval from t. The
+        divisor is at least 1, and it is 1 without ratings.
         """
         from scipy.special import ndtri, stdtrit
 
@@ -55,7 +62,8 @@ class DesignEffect(NamedTuple):
 
 
 def joint_outcomes(human: Signs, metric: Signs) -> Signs:
-    """Cell of each item: signs (..., items) of annotators and metric -> (..., items), as in rows of `Counts`; 15: none.
+    """Cell of each item in a row of `Counts`, given the signs (..., items) of annotators and metric; 15 if both are
+    absent.
 
     >>> joint_outcomes(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
     [0, 14, 15]
@@ -64,15 +72,17 @@ def joint_outcomes(human: Signs, metric: Signs) -> Signs:
 
 
 def outcomes(signs: Signs) -> Signs:
-    """Signs (..., items) as 0 win, 1 tie, 2 loss, 3 absent."""
+    """Outcomes of signs (..., items): 0 win, 1 tie, 2 loss, 3 absent."""
     return np.where(signs == ABSENT, np.int8(3), np.int8(1) - signs)
 
 
 class ClusterRows(NamedTuple):
-    """Counts of items by table and cluster.
+    """Counts of items, with one row for each table and cluster that has items.
 
-    `counts` (n, cells), with the `table` and `cluster` (n,) of each row, sorted, the `number` (n,) of equal clusters
-    that it represents, and the number of tables. Rows without items are omitted."""
+    `counts` (n, cells) is the number of items of the row in each cell. `table` and `cluster` (n,) identify each row;
+    rows are sorted by table, then by cluster. `number` (n,) is the number of equal clusters that a row represents.
+    `n_tables` is the number of tables.
+    """
 
     counts: NDArray[np.int64]
     table: Ints
@@ -81,7 +91,7 @@ class ClusterRows(NamedTuple):
     n_tables: int
 
     def total(self, values: NDArray[Any]) -> Floats:
-        """(tables,): sums of values (n,) over clusters."""
+        """Sums of `values` (n,) over the clusters of each table: (tables,)."""
         return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables).astype(np.float64)
 
 
@@ -93,9 +103,9 @@ def cluster_rows(
     Parameters
     ----------
     table, cells, clusters : int arrays of shape (n,)
-        Table, cell and cluster of each item; cells of `width` or more are not counted.
+        Table, cell and cluster of each item. Items in cells of `width` or more are not counted.
     width, n_tables : int
-        Number of cells and of tables.
+        Number of cells, and number of tables.
     number : int array of shape (clusters,), optional
         Number of equal clusters that each cluster represents, 1 by default.
 
@@ -116,7 +126,7 @@ def cluster_rows(
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
     """Influence of one more item in a cell on a statistic of tables: (..., cells) -> (..., cells).
 
-    Central differences at the counts plus one pseudo-item spread over all cells.
+    The influences are central differences. One pseudo-item, spread evenly over all cells, is first added to the counts.
 
     >>> influence(lambda own: own[..., 0] / own.sum(axis=-1), np.array([60, 39])).round(4).tolist()
     [0.004, -0.0061]
@@ -134,12 +144,12 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 
 
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
-    """The design effect of a statistic of tables (..., cells) that are the sums of clusters: (tables,).
+    """Design effect of a statistic of tables (..., cells) whose counts are sums over clusters: (tables,).
 
-    There are 3 cells (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C /
-    (C - 1), since the mean was subtracted. C is the effective number of clusters: clusters are weighted by their
-    expected contribution to the variance, given their items and the similarity of these. A single large cluster gives
-    C near 1. NaN without ratings.
+    A table has 3 cells (one rater) or 15 cells, as in rows of `Counts`. The sum of squares over clusters is multiplied
+    by C / (C - 1), since the mean was subtracted. C is the effective number of clusters: each cluster is weighted by
+    its expected contribution to the variance, which depends on its number of items and on their similarity. With one
+    very large cluster, C is near 1. The design effect is NaN without ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)
@@ -184,7 +194,8 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
 
 
 def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
-    """Number of equal clusters that each cluster stands for: (n,) by output -> (n_units,)."""
+    """Number of equal clusters that each cluster represents: the values of outputs (n,) -> the values of clusters
+    (n_units,)."""
     by_unit = np.zeros(n_units)
     by_unit[units] = number
     return by_unit
@@ -193,12 +204,14 @@ def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
 def influence_design_effect(
     influence: Floats, units: Ints, *, kind: Bools | None = None, number: Floats | None = None
 ) -> DesignEffect:
-    """Design effect of an estimate from the influences of outputs (n,) in clusters `units` (n,).
+    """Design effect of an estimate from the influences of outputs (n,), given the cluster of each output (`units`,
+    (n,)).
 
-    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is the effective number of
-    clusters, weighted by the mean of expected and observed variance, as in `design_effect`. `kind` (n,): outputs of two
-    kinds with different expected influence (with and without a human label). `number` (n,): number of equal clusters
-    that the cluster of an output stands for, default 1.
+    The design effect is the variance by clusters, times C / (C - 1), divided by the variance by outputs; it is at least
+    1. C is the effective number of clusters. Clusters are weighted by the mean of expected and observed variance, as in
+    `design_effect`. `kind` (n,) marks two kinds of outputs with different expected influences, such as outputs with and
+    without a human label. `number` (n,) is the number of equal clusters that the cluster of an output represents, 1 by
+    default.
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
     >>> round(float(effect), 2), float(clusters)
@@ -227,12 +240,13 @@ def influence_design_effect(
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
-    """Divisor of counts in a sign test: (...) for all three arguments -> (...), at least 1.
+    """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
 
-    `squares` are sums over clusters of the squared sum of signs: the variance of wins - losses under the null, which is
-    the number of wins and losses if every item is a cluster. So no t quantiles are needed, and the test also holds
-    small levels: with C `clusters`, |z| is at most sqrt(C). With fewer than twelve clusters this would allow smaller
-    p-values than sign flips of whole clusters, whose minimum is 2^(1 - C), so the divisor is increased accordingly.
+    `squares` are sums over clusters of the squared sum of signs. They are the variance of wins - losses under the null
+    hypothesis. If every item is a cluster, this variance is the number of wins and losses. Because the variance holds
+    under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
+    |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
+    smallest p-value of sign flips of whole clusters. In this case the divisor is increased accordingly.
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
@@ -243,7 +257,8 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
 
 
 def few_clusters(clusters: NDArray[Any]) -> Floats:
-    """Factor for a variance by C clusters (...), so that |z| does not exceed the largest |z| of sign flips of clusters.
+    """Factor for a variance by C clusters (...): it limits |z| to the largest |z| that sign flips of clusters can
+    reach.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]
@@ -255,12 +270,14 @@ def few_clusters(clusters: NDArray[Any]) -> Floats:
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:
-    """Design effect per pair, pooled over pairs, at least 1: signs (..., pairs, items), units (items,) -> (..., pairs).
+    """Design effect of each pair, estimated from all pairs jointly: signs (..., pairs, items), units (items,) -> (...,
+    pairs).
 
-    1 + (k - 1) rho, where k is the mean number of annotations of the pair in the cluster of an annotation, itself
-    included. The correlation rho within clusters is common to all pairs of a study, with each pair centred on its mean;
-    its standard error over clusters is added, since few clusters estimate it poorly. Exactly 1 if no two annotations of
-    a pair share a cluster.
+    The design effect is 1 + (k - 1) rho, at least 1. For each annotation of a pair, count the annotations of this pair
+    in the same cluster, including the annotation itself; k is the mean of these counts. rho is the correlation within
+    clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study, and its standard error
+    over clusters is added, since few clusters estimate rho poorly. The design effect is exactly 1 if no two annotations
+    of a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()

@@ -1,7 +1,7 @@
-"""Communities of raters, which are more similar within than between groups, with modularity and stability.
+"""Communities of raters, with modularity and stability. Raters are more similar within communities than between them.
 
-Common arrays: similarity (n, n), symmetric and not negative, with ignored diagonal, NaN or 0 = no edge; labels (n,) the
-community of each node.
+Several functions share these arrays. `similarity` (n, n) is symmetric and not negative; its diagonal is ignored, and
+NaN or 0 means that there is no edge. `labels` (n,) is the community of each node.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _RETRIES = 20  # enough to find the optimum of nearly every graph of up to 8 nod
 def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     """Communities of a weighted graph by Louvain's method: similarity (n, n) -> labels (n,).
 
-    Returns the partition with the best modularity among a run from single nodes and further runs from the best
-    partition so far with a random part of its nodes reassigned. A node may also become its own community. Communities
-    are numbered by their smallest member; a node without edges is its own community. The same seed gives the same
-    labels.
+    The method runs several times, and the partition with the highest modularity is returned. The first run starts from
+    single nodes. Each further run starts from the best partition so far, with a random part of its nodes reassigned. A
+    run can also move a node to a new community. Communities are numbered by their smallest member. A node without edges
+    is a community of one node. The same seed gives the same labels.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
     >>> communities(blocks, seed=0).tolist()
@@ -47,7 +47,8 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
 
 
 def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
-    """Modularity: weight within communities minus its expectation at random; NaN without edges.
+    """Modularity: the proportion of weight within communities, minus its expectation for random edges; NaN without
+    edges.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2)))
     >>> modularity(blocks, np.array([0, 0, 1, 1]))
@@ -61,12 +62,13 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
-    """Stability of communities under resampling: resamples (B, n, n), labels (n,) -> (stability (n,), adjusted Rand
-    index (B,)).
+    """Stability of communities under resampling, from similarities (B, n, n) in resamples and labels (n,) of the data.
 
-    The stability of a node is the proportion of its companions in `labels` that are its companions in a resample,
-    averaged over resamples; for a node that is alone in `labels`, the proportion of resamples in which it is alone. NaN
-    without resamples. Each resample has its own seed, derived from `seed` and its index.
+    Returns the stability of each node (n,) and the adjusted Rand index of each resample (B,). The companions of a node
+    are the other nodes of its community. The stability of a node is the proportion of its companions in `labels` that
+    are also its companions in a resample, averaged over resamples. For a node without companions in `labels`, the
+    stability is the proportion of resamples in which the node has no companions. The stability is NaN without
+    resamples. The seed of each resample is derived from `seed` and the index of the resample.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
     >>> kept, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
@@ -88,14 +90,17 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
-    """Edge weights (n, n), 0 without an edge."""
+    """Edge weights (n, n); 0 means that there is no edge."""
     weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
     return np.maximum(weights, 0.0)
 
 
 def _affinity(weights: Floats) -> Floats:
-    """Half the contribution of each pair of nodes to modularity, in units: (n, n), exactly symmetric, 0 on the
-    diagonal."""
+    """Half the contribution of each pair of nodes to modularity if both are in one community: (n, n), in multiples of 1
+    / `_UNIT`.
+
+    The matrix is exactly symmetric, with 0 on the diagonal.
+    """
     share = weights / weights.sum()
     degree = share.sum(axis=0)
     affinity = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
@@ -103,7 +108,8 @@ def _affinity(weights: Floats) -> Floats:
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
-    """Louvain's method from single nodes, then from the best labels so far with a random part reassigned."""
+    """Best labels of several runs of Louvain's method. The first run starts from single nodes, each further run from
+    the best labels so far with a random part reassigned."""
     n = len(affinity)
     best = _louvain(affinity, np.arange(n), rng)
     highest = (affinity * _together(best)).sum()
@@ -117,7 +123,7 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
 
 
 def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
-    """Improve labels (n,) by moving nodes, then by moving the resulting communities as nodes, and so on."""
+    """Improve labels (n,): move nodes, then merge each community into one node and repeat."""
     labels = _move_nodes(affinity, labels, rng)
     between = _sum_rows(_sum_rows(affinity, labels).T, labels)
     if len(between) == len(labels):
@@ -127,8 +133,8 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 
 
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
-    """Move single nodes in random order to the community with the largest gain until no move has a gain: labels
-    0..k-1."""
+    """Labels 0..k-1 after moving single nodes, in random order, to the community with the largest gain until no move
+    has a gain."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
     alone = np.zeros((1, len(labels)))  # an empty community, for a node to be its own
@@ -149,7 +155,7 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
-    """Sums of the rows of each community: values (n, m), labels (n,) of 0..k-1 -> (k, m)."""
+    """Sums of the rows of each community: values (n, m), labels (n,) from 0 to k - 1 -> (k, m)."""
     size = np.bincount(labels)
     # not a matrix product: BLAS threads are slower for such small matrices
     return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
@@ -160,7 +166,10 @@ def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
 
 
 def _adjusted_rand(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Adjusted Rand index of two partitions, each as a matrix of same-community (n, n); 1 for equal partitions."""
+    """Adjusted Rand index of two partitions; 1 for equal partitions.
+
+    A partition is a matrix (n, n) that marks the pairs of nodes in the same community.
+    """
     if (first == second).all():
         return 1.0
     # counts of ordered pairs; a node does not pair with itself

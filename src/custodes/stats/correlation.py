@@ -1,4 +1,4 @@
-"""Pearson, Spearman and Kendall correlations, and the counts of pairs behind Kendall's tau-b."""
+"""Pearson, Spearman and Kendall correlations, and the counts of pairs from which Kendall's tau-b is computed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class ConcordanceCounts(NamedTuple):
     concordance
         Concordant minus discordant pairs.
     untied_x, untied_y, untied
-        Pairs that are not tied in the first ranking, in the second one, in either.
+        Pairs that are not tied in the first ranking, pairs that are not tied in the second ranking, and pairs that are
+        tied in neither ranking.
     pairs
         All pairs.
     """
@@ -146,14 +147,14 @@ ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 
 
 def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> ConcordanceCounts:
-    """Counts of pairs by direct comparison, in n^2 steps.
+    """Count pairs of outputs by direct comparison, in n^2 steps.
 
     Parameters
     ----------
     x, y
         Values (..., n) that broadcast against each other; NaN = not rated.
     pairs
-        Pairs that count (..., n, n), symmetric; default: all.
+        Symmetric mask of the pairs to count (..., n, n); default: all pairs.
 
     Returns
     -------
@@ -199,7 +200,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
 
 
 def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:
-    """Counts of pairs of systems that can be compared.
+    """Count pairs of systems, among the pairs that can be compared.
 
     Parameters
     ----------
@@ -221,20 +222,20 @@ def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> Concordanc
 
 
 def _same_row(human: Floats) -> Floats:
-    """Scores (B, metrics, systems), with a single row for all metrics if they are equal."""
+    """Scores (B, metrics, systems), or (B, 1, systems) if the scores are equal for all metrics."""
     return human[:, :1] if (human == human[:, :1]).all() else human
 
 
 def _every(pairs: Bools) -> bool:
-    """Whether all pairs of systems can be compared: (metrics, systems, systems)."""
+    """Whether `pairs` (metrics, systems, systems) allows the comparison of all systems."""
     return bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
     """Concordant minus discordant pairs of each output.
 
-    The sum over a row is twice the numerator of Kendall's tau; twice the vector is its influence function. Takes n
-    sqrt(n) steps.
+    The sum of a row is twice the numerator of Kendall's tau. The derivative of this sum with respect to the weight of
+    an output (its influence) is twice the value of the output. The computation takes n sqrt(n) steps.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     Returns
     -------
     :
-        Counts (rows, n), or sums of weights; ties count 0.
+        Counts (rows, n), or sums of weights if there are weights; a tie counts 0.
 
     References
     ----------
@@ -273,7 +274,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
 
 
 def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """For each output, the number of outputs of the row with the same value, including the output.
+    """For each output, the number of outputs in its row that have the same value, including the output itself.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
     Returns
     -------
     :
-        Counts (rows, n), or sums of weights.
+        Counts (rows, n), or sums of weights if there are weights.
 
     Examples
     --------
@@ -305,8 +306,8 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
 def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
     """Correlations of system scores, over the systems that can be compared.
 
-    Kendall's tau-b uses the pairs of systems that can be compared. Pearson and Spearman use blocks of systems connected
-    by such pairs, centred on the mean (of ranks) of each block.
+    Kendall's tau-b uses the pairs of systems that can be compared. For Pearson and Spearman, systems that are connected
+    by such pairs form a block, and scores (or ranks) are centred on the mean of each block.
 
     Parameters
     ----------
@@ -315,7 +316,8 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     human, metrics
         Scores of systems (B, metrics, systems) each; NaN = no score.
     pairs
-        Pairs of systems that can be compared (metrics, systems, systems), as `common_items` gives them.
+        Pairs of systems that can be compared (metrics, systems, systems), as returned by `common_items` for each
+        metric.
 
     Returns
     -------
@@ -348,7 +350,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
 
 
 def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
-    """Correlations over the systems of each item.
+    """Correlations of human scores with the scores of each metric, over the systems of each item.
 
     Parameters
     ----------
@@ -360,7 +362,7 @@ def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
     Returns
     -------
     :
-        Correlations (metrics, items); NaN if undefined (a constant side, or one output).
+        Correlations (metrics, items); NaN if either side is constant, or with fewer than two outputs.
 
     Examples
     --------
@@ -379,7 +381,8 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     concordance
         Concordant minus discordant pairs (...).
     untied_x, untied_y
-        Pairs that are not tied in one and in the other ranking (...); NaN = undefined.
+        Pairs that are not tied in the first ranking, and pairs that are not tied in the second ranking (...); NaN =
+        undefined.
 
     Returns
     -------
@@ -399,8 +402,11 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
 
 
 class _Sorted(NamedTuple):
-    """Rows in order: the output at each position (rows, n), and start and end of its run of ties; a single row if there
-    are no ties."""
+    """Rows of values in ascending order.
+
+    `order` is the output at each position (rows, n). `first` and `end` are the start and the exclusive end of the run
+    of ties at each position; they are a single row if there are no ties. `tied` is whether there are ties.
+    """
 
     order: Ints
     first: Ints
@@ -418,8 +424,10 @@ class _Sorted(NamedTuple):
 
 
 def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
-    """Concordant minus discordant ordered pairs (rows,), from a table of the levels of both sides; None if they have
-    too many levels for a table to be faster."""
+    """Number of concordant minus discordant ordered pairs (rows,), from a table of the levels of both sides.
+
+    None if there are too many levels for a table to be faster.
+    """
     n, rows = x.order.shape[1], max(len(x.order), len(y.order))
     starts = [np.broadcast_to(side.first == np.arange(n), side.order.shape) for side in (x, y)]
     shape = tuple(int(np.count_nonzero(start, axis=1).max()) for start in starts)
@@ -437,9 +445,10 @@ def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
-    """Outputs in the order of y, and positions of these outputs in the order of x, without ties: (rows, n) each.
+    """Yield outputs sorted by y, and the positions in this order of the outputs sorted by x, without ties: (rows, n)
+    each.
 
-    Ties in x follow the order of y. For ties in y, two orders are used, one with reversed ties.
+    Ties in x follow the order of y. If y has ties, two orders are yielded, the second with reversed ties.
     """
     n = x.order.shape[1]
     place = np.arange(n)
@@ -454,21 +463,21 @@ def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _picked(values: NDArray[Any], places: Ints) -> NDArray[Any]:
-    """Elements of each row; a single row is used for all."""
+    """Elements of each row of `values` at `places`. If either has a single row, it is used for all rows."""
     if len(places) == 1:
         return np.asarray(np.take(values, places[0], axis=1))
     return np.asarray(values[0][places] if len(values) == 1 else np.take_along_axis(values, places, axis=1))
 
 
 def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values (..., n) as rows: a single row if all are equal, else one for each position of the shape."""
+    """Values (..., n) as rows: a single row if there is only one, else one row for each position of the shape."""
     if math.prod(values.shape[:-1]) == 1:
         return values.reshape(1, values.shape[-1])
     return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])
 
 
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Set a pair to NaN on both sides if one side is NaN; sides without NaN are unchanged."""
+    """The values of both sides, with NaN wherever either side is NaN. Sides without any NaN are returned unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     missing = np.isnan(x) | np.isnan(y)
     return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)

@@ -17,11 +17,13 @@ Kld = Literal["mean", "mode"]
 
 
 def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> NDArray[np.float64]:
-    """Proportions of correct, inversion, omission, insertion: human (pairs,), other (..., pairs) -> (..., 4), sum 1.
+    """Proportions of correct decisions, inversions, omissions and insertions: human (pairs,), other (..., pairs) ->
+    (..., 4).
 
-    Decisions are 1, 0 (no difference) or -1; NaN marks a pair without a decision, which is left out. Inversion:
-    opposite winners. Omission: annotators find a difference, the other rater none. Insertion: the other rater finds a
-    difference, annotators none. NaN if no pair has decisions of both.
+    Decisions are 1, 0 (no difference) or -1. NaN marks a pair without a decision, which is left out. In an inversion,
+    annotators and the other rater decide for opposite winners. In an omission, annotators find a difference but the
+    other rater finds none. In an insertion, the other rater finds a difference but annotators find none. The
+    proportions sum to 1. They are NaN if no pair has a decision of both sides.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -37,10 +39,12 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
 
 def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> NDArray[np.float64]:
-    """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3) and human counts (..., 3) -> (...).
+    """Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities, in nats: counts (..., 3) each ->
+    (...).
 
-    `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, with infinite
-    values for outcomes of the other rater that annotators never gave. NaN if either has no comparisons.
+    `counts` are those of the other rater. With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N
+    + 3) under a uniform prior. With `mode`, it is n / N as in the paper; the divergence is then infinite if the other
+    rater has an outcome that annotators never gave. The divergence is NaN if either side has no comparisons.
 
     >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
     >>> float(divergence(counts, human, estimate="mode"))

@@ -1,8 +1,9 @@
 """Resampling of clusters in groups of equal clusters, which are exchangeable.
 
-A resample draws each of G clusters with equal probability, so the numbers drawn per group are multinomial with the
-proportions of groups. This has the same distribution with fewer random numbers. Millions of battles have thousands of
-groups; documents with comparisons of all pairs mostly form a group of their own.
+A resample draws G of the G clusters with equal probabilities. So the numbers of clusters drawn from the groups are
+multinomial, and the probability of a group is its proportion of the clusters. Drawing these numbers gives the same
+distribution with fewer random numbers. Millions of battles form only thousands of groups. Documents with comparisons of
+all pairs mostly form groups of one cluster.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ _EXACT = 2.0**24  # smaller integers are exact in single precision
 
 
 class ClusterGroups(NamedTuple):
-    """Groups of equal clusters, in the order of their first clusters: `number` (groups,) of clusters, `rows` (n,) of
-    the first clusters, and the `kind` (n,), the group of each row."""
+    """Groups of equal clusters, in the order of the first cluster of each group.
+
+    `number` (groups,) is the number of clusters in each group. `rows` (n,) are the rows of the first cluster of each
+    group, and `kind` (n,) is the group of each of these rows.
+    """
 
     number: Ints
     rows: Ints
@@ -31,9 +35,10 @@ class ClusterGroups(NamedTuple):
 
 
 def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
-    """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
+    """Group the clusters whose rows have the same codes in the same order, given the code and cluster (unit) of each
+    row.
 
-    `number` (units,): number of equal clusters that each unit represents, 1 by default.
+    `number` (units,) is the number of equal clusters that each unit represents, 1 by default.
 
     >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
@@ -63,7 +68,10 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
-    """An integer code of each row (n,): the pair with the signs, or differences of signs, (k, n)."""
+    """An integer code of each row (n,). Rows with the same pair and the same signs have the same code.
+
+    `signs` (k, n) are signs, or differences of two signs.
+    """
     codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
     for row in signs:
         if 8 * width > 2**62:
@@ -74,9 +82,10 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
 
 def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
-    """Bootstrap weights of groups, row 0 the data: yields slices of 1 + B and weights (groups, some of 1 + B).
+    """Yield bootstrap weights of groups in blocks: a slice of the 1 + B columns, and the weights (groups, columns).
 
-    Blocks are as large as arrays of `size` numbers per resample allow. A single cluster is never resampled.
+    Column 0 is the data. The size of a block is chosen so that an array with `size` numbers per column is not too
+    large. A single cluster is never resampled.
 
     >>> rng = np.random.default_rng(0)
     >>> [weights.shape for _, weights in redrawn(np.array([1]), 4, rng, size=1)]
@@ -94,9 +103,9 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
 def sums_of(
     cell: Ints, kind: Ints, values: NDArray[Any], *, n_cells: int, n_kinds: int
 ) -> Callable[[Floats], NDArray[Any]]:
-    """Function that sums values (n,) over groups by cell, given bootstrap weights of groups: (groups, b) -> (cells, b).
+    """Function from bootstrap weights of groups (groups, b) to the sums of values in each cell (cells, b).
 
-    Sums of integers are exact.
+    `cell` and `kind` (n,) are the cell and the group of each of the `values` (n,). Sums of integers are exact.
     """
     from scipy.sparse import csr_array
 

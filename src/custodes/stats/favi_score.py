@@ -40,7 +40,8 @@ def errors(counts: NDArray[Any]) -> NDArray[Any]:
 
 
 def sample_accuracy(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Proportion of comparisons in which metric and annotators agree: counts (..., 3, 3) -> (...); NaN without any.
+    """Proportion of comparisons in which metric and annotators agree: counts (..., 3, 3) -> (...); NaN without
+    comparisons.
 
     >>> float(sample_accuracy(np.array([[360, 180, 60], [20, 40, 40], [90, 90, 120]])))
     0.52
@@ -51,9 +52,9 @@ def sample_accuracy(counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """The Favi-Score in [-2, 2], positive where errors favour the first system: counts (..., 3, 3) -> (...).
+    """The Favi-Score in [-2, 2], positive if errors favour the first system: counts (..., 3, 3) -> (...).
 
-    NaN without errors of the metric: favoritism is a property of errors.
+    The score is NaN if the metric makes no errors, because favoritism is a property of errors.
 
     >>> float(favi_score(np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]])))
     0.5
@@ -66,11 +67,12 @@ def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
 def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator) -> FaviPosterior:
     """Credible interval of the Favi-Score, and the probability of opposite margins, from counts (..., 3, 3).
 
-    The prior is 1/6 per cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed
-    and extended to contain the estimate; NaN without errors or draws. `flip_probability` is the posterior probability
-    that the metric margin and the human margin have opposite signs; NaN without comparisons or draws. Swapping the two
-    systems mirrors the interval exactly, equal tables get equal results, and the order of tables has no effect. Tables
-    share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
+    The prior is 1/6 per cell, so the proportions of the six error cells have the posterior Dirichlet(errors + 1/6). The
+    interval is equal-tailed and extended to contain the estimate. It is NaN without errors or draws. `flip_probability`
+    is the posterior probability that the metric margin and the human margin have opposite signs; it is NaN without
+    comparisons or draws. Swapping the two systems mirrors the interval exactly. Equal tables get equal results, and the
+    order of tables has no effect. Tables share draws: each result has the right posterior, but the Monte Carlo errors
+    of different tables are dependent.
 
     >>> low, high, flip = favi_posterior(
     ...     np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]), confidence=0.95, draws=1000, rng=np.random.default_rng(0)
@@ -109,7 +111,10 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
 
 def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a table (n, 9) precedes its mirror image in lexicographic order; draws are made only for the first."""
+    """Whether a table (n, 9) precedes its mirror image in lexicographic order.
+
+    Such a table is replaced by its mirror image, so that both use the same draws.
+    """
     unequal = tables != tables[:, ::-1]
     first = unequal.argmax(axis=1)[:, np.newaxis]
     here, mirrored = np.take_along_axis(tables, first, axis=1), np.take_along_axis(tables, 8 - first, axis=1)

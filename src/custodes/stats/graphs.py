@@ -13,10 +13,11 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Strongly connected components: adjacency (n, n) -> component (n,), adjacency of components (k, k).
+    """Strongly connected components of a graph, and the graph of these components.
 
-    adjacency[a, b] is True if a wins against b. Components are numbered in topological order (winners before losers; by
-    layer, then by smallest member), so equal graphs get equal numbers.
+    adjacency (n, n) -> component of each node (n,), adjacency of components (k, k). `adjacency[a, b]` is True if a wins
+    against b. Components are numbered in topological order, winners before losers: first by layer, then by smallest
+    member. So equal graphs get equal numbers.
 
     >>> beats = np.zeros((4, 4), dtype=bool)
     >>> beats[[0, 1, 2, 0], [1, 2, 0, 3]] = True
@@ -34,7 +35,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Smallest set of edges with the same reachability: acyclic adjacency (n, n) -> (n, n).
+    """Smallest set of edges of an acyclic graph with the same reachability as all edges: adjacency (n, n) -> (n, n).
 
     >>> chain = np.triu(np.ones((3, 3), dtype=bool), 1)
     >>> np.argwhere(transitive_reduction(chain)).tolist()
@@ -47,7 +48,9 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Length of the longest path to each component: acyclic adjacency (k, k) -> (k,), winners at 0.
+    """Layer of each component: acyclic adjacency (k, k) -> (k,).
+
+    The layer is the length of the longest path that ends at the component. Components without a loss have layer 0.
 
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
@@ -61,17 +64,17 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def clearest_cycles(edge: Floats) -> list[list[int]]:
-    """For each strongly connected component, the cycle whose weakest edge is strongest.
+    """For each strongly connected component of two or more nodes, the cycle whose weakest edge is strongest.
 
     Parameters
     ----------
     edge : array of shape (n, n)
-        edge[a, b] > 0 is the strength of an edge from a to b; 0 without an edge.
+        `edge[a, b]` is the positive strength of the edge from a to b, or 0 without such an edge.
 
     Returns
     -------
     list of list of int
-        The nodes of each cycle in order, from the smallest; parts with more nodes first.
+        The nodes of each cycle in order, from the node with the smallest index. Cycles of larger components come first.
 
     Examples
     --------
@@ -117,9 +120,9 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def letters(different: Bools, order: Sequence[int]) -> list[str]:
     """Group letters of each node: two nodes share a letter if and only if they do not differ significantly.
 
-    `different` (n, n), symmetric, marks pairs that differ significantly; `order` are the nodes from the best, which
-    gets the first letters. After 26 letters come a1, b1, ... Every letter covers as many nodes as possible; the number
-    of letters is small, not always minimal.
+    `different` (n, n) is symmetric and marks pairs that differ significantly. `order` lists the nodes from the best
+    node, which gets the first letters. The letters after z are a1, b1 and so on. Every letter is given to as many nodes
+    as possible. The number of letters is small, but not always minimal.
 
     >>> apart = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
     >>> letters(apart, [0, 1, 2])
@@ -148,7 +151,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
 
 
 def _clique(near: Bools, open_: Bools, a: int, b: int) -> list[int]:
-    """Maximal clique that contains both nodes; nodes that cover an uncovered pair are added first, then further
+    """Maximal clique that contains nodes a and b. Nodes that cover an uncovered pair are added first, then further
     nodes."""
     inside = [a, b]
     fits, brings = near[a] & near[b], open_[a] | open_[b]
@@ -162,7 +165,8 @@ def _clique(near: Bools, open_: Bools, a: int, b: int) -> list[int]:
 
 
 def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """reach[..., a, b]: whether a path of at least one edge leads from a to b, by repeated squaring."""
+    """Reachability by repeated squaring: element [..., a, b] is whether a path of at least one edge leads from a to
+    b."""
     reach = adjacency
     while True:
         longer = reach | _product(reach, reach)
@@ -172,5 +176,5 @@ def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Boolean matrix product, through float32, because BLAS has no Boolean type."""
+    """Boolean matrix product, computed in float32 because BLAS has no Boolean type."""
     return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0)

@@ -15,16 +15,17 @@ _SPREADS = np.append(0.0, np.geomspace(0.01, 2.0, 24))
 """Standard deviations of true margins in the components of the prior; 0 for pairs without a difference."""
 _NEVER = 1e-15  # a probability below rounding error
 _ROUNDS = 20
-"""Iterations of the fit of the prior; more would fit the sampling error of a few dozen pairs."""
+"""Number of iterations that fit the prior. More would fit the sampling error of a few dozen pairs."""
 
 
 def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     """Relative gain of information at which a pair is decided with 50 % power: (pairs,).
 
-    `z` (pairs,) is the estimate over its standard error; `seen` (pairs,) is the current information: the number of
-    independent comparisons without ties that would give this standard error. A pair is decided if |z| is at least
-    `critical`. The prior of the true margins is fitted to all pairs, so that large observed differences are shrunk. 0
-    if the pair is decided; inf if 20 times the information is not sufficient; NaN if z or the information is.
+    A pair is decided if |z| is at least `critical`. `z` (pairs,) is the estimate divided by its standard error. `seen`
+    (pairs,) is the current information: the number of independent comparisons without ties that would give this
+    standard error. The prior of the true margins is fitted to all pairs, so that large observed differences are shrunk.
+    The gain is 0 if the pair is already decided. It is inf if a gain of 20 times the current information is not
+    sufficient, and NaN if `z` or the information is undefined.
 
     >>> z, seen = np.array([1.41, 2.58, 0.0]), np.array([50.0, 60.0, 10.0])
     >>> information_gain(z, seen, critical=1.96).round(1)
@@ -53,7 +54,8 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
 
 
 def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
-    """The gain of information (pairs,) at which the power is 50 %, searched on a grid; inf if not reached."""
+    """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
+    never reached."""
     # Components of negligible probability do not change the power of any pair.
     spread = (likely > _NEVER).any(axis=0)
     shrunk, likely = (wider / (wider + 1))[:, spread], likely[:, spread]
@@ -84,7 +86,8 @@ def _power(gain: Floats, z: Floats, shrunk: Floats, likely: Floats, critical: fl
 
 
 def _likely(z: Floats, wider: Floats) -> Floats:
-    """Posterior probabilities of the components (pairs, spreads), with a prior fitted to all pairs by EM."""
+    """Posterior probability of each component of the prior for each pair (pairs, spreads). The prior is fitted to all
+    pairs by EM."""
     density = np.exp(-(z**2) / (2 * (wider + 1))) / np.sqrt(wider + 1)
     prior = np.full(density.shape[1], 1 / density.shape[1])
     for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""Confidence intervals: of proportions, from resamples, of ratios, and simultaneous ones."""
+"""Confidence intervals of proportions and of other statistics, from counts or resamples, and simultaneous intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POSITIVE: Bounds = (0.0, np.inf)
 ANY: Bounds = (-np.inf, np.inf)
 
 N_DIRECTIONS = 20_000
-"""Random directions for the maximum of several normal variates: a level of .95 is met within .001."""
+"""Number of random directions for the maximum of several normal variates. A level of .95 is then met within .001."""
 
 _ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
 _NONE = 1e-15  # smaller variances of a proportion count as 0
@@ -30,7 +30,7 @@ _FARTHEST = 9.0  # maximum distance, in standard errors, in the search for a p-v
 
 
 def student_quantile(confidence: float, n_units: float) -> float:
-    """The t quantile of a central interval with `n_units` - 1 degrees of freedom (at least 1).
+    """Quantile of Student's t for a central interval, with `n_units` - 1 degrees of freedom (at least 1).
 
     >>> round(student_quantile(0.95, 12), 3)
     2.201
@@ -41,10 +41,11 @@ def student_quantile(confidence: float, n_units: float) -> float:
 
 
 def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
-    """Bounds of proportions (...) from `n` independent observations, or effective observations for clusters.
+    """Wilson interval of proportions (...): lower and upper bounds.
 
-    `quantile` is that of the normal distribution, or of Student's t if the variance was estimated. The interval
-    contains the proportion; NaN if any argument is.
+    `n` is the number of independent observations; if observations are clustered, it is their effective number.
+    `quantile` is the quantile of the normal distribution, or of Student's t if the variance was estimated. The interval
+    contains the proportion. It is NaN if any argument is NaN.
 
     >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -59,9 +60,9 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Central percentile interval of draws (B, ...) as (low, high), each (...).
+    """Central percentile interval of draws (B, ...): lower and upper bounds, (...) each.
 
-    NaN draws are left out; the interval is NaN if fewer than half of the draws are defined, or without draws.
+    NaN draws are left out. The interval is NaN if fewer than half of the draws are defined, or if there are no draws.
 
     >>> low, high = percentile_interval(np.arange(101.0), confidence=0.5)
     >>> low.item(), high.item()
@@ -80,15 +81,17 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 def student_interval(
     draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds, few_draws: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate ± t x standard error: draws (1 + B, ...), row 0 the estimate, -> (low, high), each (...).
+    """Interval of estimate ± t x standard error, from draws (1 + B, ...): lower and upper bounds, (...) each.
 
-    The standard error is the standard deviation over the B resamples of G = `n_units` clusters times sqrt(G / (G - 1)),
-    and t has G - 1 degrees of freedom. With `few_draws` the sampling error of the standard error from B resamples is
-    included (Satterthwaite): t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom. A `SHARE` p has the Wilson
-    interval with p (1 - p) / error^2 observations; with G observations if that is 0 / 0, so that the interval at 0 and
-    1 has a width. For other bounds the error is computed on a variance-stabilising scale: arcsine between two bounds,
-    square root above a lower bound. So the interval stays within the bounds and contains the estimate. NaN if the
-    estimate is undefined, if fewer than half of the draws are defined, and with one cluster or one draw.
+    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. The standard error is
+    the standard deviation over the resamples times sqrt(G / (G - 1)), and t has G - 1 degrees of freedom. With
+    `few_draws`, the sampling error of a standard error from B resamples is included: t has 1 / (1 / (G - 1) + 1 / (B -
+    1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the estimate is a proportion p, and its interval is
+    the Wilson interval of p (1 - p) / error^2 observations. If this number is 0 / 0, it is replaced by G, so that the
+    interval at 0 and 1 has a width. With other bounds, the error is computed on a variance-stabilising scale: arcsine
+    between two bounds, square root above a lower bound. So the interval stays within the bounds and contains the
+    estimate. The interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there
+    is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -129,10 +132,12 @@ def student_interval(
 def expanded_interval(
     estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Percentiles of draws (B, ...) at the levels of t with G - 1 degrees of freedom, extended to contain the estimate.
+    """Expanded percentile interval: percentiles of draws (B, ...) at the levels of t, extended to contain the estimate.
 
-    For draws that are not centred at the estimate, from G = `n_units` clusters. NaN as in `percentile_interval`, and if
-    the estimate is undefined. A `SHARE` with draws that are all 0, or all 1, has the Wilson interval of G observations.
+    The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
+    probability between minus and plus the t quantile with G - 1 degrees of freedom. The interval is NaN if the estimate
+    is undefined, and in the cases of `percentile_interval`. If the draws of a `SHARE` are all 0 or all 1, the interval
+    is the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -169,10 +174,11 @@ def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64
 
 @dataclass(frozen=True, kw_only=True)
 class ResampledEstimate:
-    """An estimate with resamples of `n_units` clusters: `draws` (1 + B,), row 0 the data.
+    """An estimate with resamples of `n_units` clusters.
 
-    `population` (B,) are simulated values with very many items, if resamples are not valid for these. `bounds` are
-    those of the statistic, and `width` is the largest effect of one cluster.
+    `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
+    values of the statistic with very many items; they are given if resamples are not valid for such values. `bounds`
+    are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the statistic.
     """
 
     draws: Floats
@@ -188,16 +194,17 @@ class ResampledEstimate:
 
     @property
     def resampled(self) -> Floats:
-        """(B,): the values used for correlations with other estimates."""
+        """The values used for correlations with other estimates: (B,)."""
         return self.draws[1:] if self.population is None else self.population
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Student's t interval, or the expanded percentiles of `population`; NaN with too few clusters or draws.
+        """Student's t interval, or the expanded percentile interval of `population`; NaN with too few clusters or
+        draws.
 
-        There is no interval if sign flips could not be significant (2^(1 - G) above 1 - level), or if a percentile lies
-        beyond the most extreme draws. If no resample differs from the estimate, its error is unknown and not 0: the
-        interval extends by 1 - ((1 - level) / 2)^(1 / G), the proportion of clusters that could differ without being in
-        the sample, times `width`.
+        With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). There
+        is also no interval if a percentile lies beyond the most extreme draws. If no resample differs from the
+        estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 - level) / 2)^(1 /
+        G). This factor is the proportion of clusters that could differ without being in the sample.
         """
         from scipy.special import ndtr
 
@@ -219,8 +226,8 @@ class ResampledEstimate:
         return low, high
 
     def distance(self, at: float) -> float:
-        """Distance of the estimate from a value in standard errors, by inverting its interval; NaN without an
-        interval."""
+        """Distance of the estimate from a value, in standard errors, found by inverting the interval. The estimate must
+        have an interval."""
         from scipy.special import ndtr
 
         def leaves_out(z: float) -> bool:
@@ -233,8 +240,11 @@ class ResampledEstimate:
 def cluster_intervals(
     draws: Floats, n_units: Ints, *, confidence: float, bounds: Bounds, fewest: int
 ) -> tuple[Floats, Floats]:
-    """Bounds of estimates (k,) from draws (1 + B, k), row 0 the data, each with its number of clusters (k,); NaN with
-    fewer clusters than `fewest`."""
+    """Lower and upper bounds of estimates (k,), from draws (1 + B, k) with the data in row 0.
+
+    `n_units` (k,) is the number of clusters of each estimate. The bounds are NaN if an estimate has fewer than `fewest`
+    clusters.
+    """
     low, high = np.full((2, draws.shape[1]), np.nan)
     for k in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
         estimate = ResampledEstimate(
@@ -246,8 +256,11 @@ def cluster_intervals(
 
 @dataclass(frozen=True, kw_only=True)
 class SimultaneousIntervals:
-    """Estimates (k,) with simultaneous intervals, and adjusted p-values of 'the estimate equals this value'; `level` is
-    that of each interval alone. NaN if undefined."""
+    """Estimates (k,) with simultaneous intervals and adjusted p-values, NaN if undefined.
+
+    Each p-value is for the hypothesis that the estimated quantity equals a given value. `level` is the level of each
+    interval alone.
+    """
 
     estimate: Floats
     low: Floats
@@ -259,12 +272,13 @@ class SimultaneousIntervals:
 def simultaneous_intervals(
     estimates: Sequence[ResampledEstimate | None], at: Sequence[float], *, confidence: float
 ) -> SimultaneousIntervals:
-    """Simultaneous confidence intervals of estimates, and tests of each against a value.
+    """Simultaneous confidence intervals of estimates, and a test of each estimate against a value.
 
-    The level of each interval is the normal probability of the `confidence` quantile of the largest |z| among normal
-    variates with the correlations that the estimates have over their shared resamples. p is at most 1 - confidence
-    exactly if the interval excludes the value. A single estimate has its ordinary interval. Estimates that are None or
-    without an interval at `confidence` do not belong to the family.
+    Consider normal variates with the correlations that the estimates have over their shared resamples. The `confidence`
+    quantile of the largest |z| of these variates is the common critical value. The level of each interval alone is the
+    normal probability of a |z| below this value. A p-value is at most 1 - confidence exactly if the interval excludes
+    the value of the hypothesis. A single estimate has its ordinary interval. Estimates that are None, or that have no
+    interval at `confidence`, do not belong to the family.
 
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)
@@ -306,7 +320,8 @@ def simultaneous_intervals(
 
 
 def _correlation(resampled: Sequence[Floats]) -> Floats:
-    """Correlations (k, k); estimates without variation have correlation 0, and undefined resamples are ignored."""
+    """Correlations of estimates over resamples (k, k). An estimate without variation has correlation 0 with all others.
+    Undefined resamples are ignored."""
     draws = np.stack(resampled, axis=1)
     there = np.isfinite(draws)
     mean = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)

@@ -14,8 +14,11 @@ _EXACT_LIMIT = 16  # systems in one majority cycle: 2**16 subsets times 16 syste
 
 
 class Kemeny(NamedTuple):
-    """Systems from best to worst, the number of votes against this order, and whether this number is proven to be
-    minimal."""
+    """A ranking by Kemeny's method.
+
+    `order` are the systems from best to worst. `cost` is the number of votes against this order. `exact` is whether
+    `cost` is proven to be minimal.
+    """
 
     order: NDArray[np.intp]
     cost: float
@@ -25,10 +28,10 @@ class Kemeny(NamedTuple):
 def kemeny(preference: NDArray[Any]) -> Kemeny:
     """Ranking with the fewest contradicting votes: preference (systems, systems) -> order, cost, exact.
 
-    preference[a, b] is the (weighted) number of votes that rank a above b; the diagonal is ignored. Systems are divided
-    into the strongly connected components of the majority graph. Each component of up to 16 systems is solved exactly,
-    larger ones by local search (`exact` is then False). Among equally good rankings, the one with the better Borda
-    scores first is chosen, then by smaller index.
+    `preference[a, b]` is the (weighted) number of votes that rank a above b; the diagonal is ignored. Systems are
+    divided into the strongly connected components of the majority graph. A component of up to 16 systems is solved
+    exactly. A larger component is solved by local search, and `exact` is then False. Among equally good rankings, the
+    one that starts with the better Borda scores is chosen. Systems with equal Borda scores are ordered by index.
 
     >>> order, cost, exact = kemeny(np.array([[0, 2, 3], [1, 0, 2], [0, 1, 0]]))
     >>> order.tolist(), cost, exact
@@ -64,11 +67,12 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
 
 
 _MayFollow = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-"""Systems of a component that may come next in an optimal order, given those already placed: (k,) -> (k,)."""
+"""Systems of a component that may come next in an optimal order, given the systems already placed: (k,) -> (k,)."""
 
 
 def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
-    """Exact solution: cost of the best order of the systems not yet placed, for every subset (2**k) of placed ones."""
+    """Exact solution: for each of the 2**k subsets of placed systems, compute the cost of the best order of the
+    remaining systems."""
     k = len(votes)
     bit = 1 << np.arange(k)
     subset = np.arange(1 << k)
@@ -89,8 +93,8 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
 
 
 def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
-    """Heuristic: from the Borda order, move single systems while the cost decreases; the result is the only
-    candidate."""
+    """Heuristic solution: start from the Borda order and move single systems while the cost decreases. The final order
+    is the only candidate."""
     order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
     n = len(order)
     while True:

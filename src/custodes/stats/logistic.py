@@ -1,4 +1,4 @@
-"""Logistic regression of proportions, with standard errors by clusters."""
+"""Logistic regression of proportions, with clustered standard errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from custodes.stats.intervals import student_quantile
 
 STEPS = 50
 LARGEST = 30.0
-"""Larger coefficients indicate that the outcome is separated."""
+"""A larger absolute coefficient indicates that the columns separate the outcome (no finite fit exists)."""
 
 
 def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
@@ -21,17 +21,17 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     outcome : array of shape (n,)
         Proportions from 0 to 1.
     design : array of shape (n, k)
-        Columns of the regression; an intercept needs a column of ones.
+        Columns of the regression. For an intercept, include a column of ones.
     units : int array of shape (n,)
-        Clusters.
+        Cluster of each row.
     confidence : float
-        Of the interval, by Student's t with clusters as units.
+        Level of the interval, which uses Student's t with one degree of freedom less than there are clusters.
 
     Returns
     -------
     tuple of float
-        Coefficient, lower and upper bound; NaN if columns are linearly dependent, the outcome is separated, or there is
-        one cluster.
+        Coefficient, lower bound and upper bound. All are NaN if columns are linearly dependent, if the outcome is
+        separated, or if there is only one cluster.
 
     References
     ----------

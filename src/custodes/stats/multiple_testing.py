@@ -18,10 +18,10 @@ from custodes.stats.bootstrap import sign_flips
 from custodes.stats.ratios import ratio
 
 SIGMAS = 4.0
-"""Distance, in Monte Carlo standard errors, between a probability and a threshold at which a decision is certain."""
+"""Number of Monte Carlo standard errors between a probability and a threshold at which a decision is certain."""
 
 STREAM = 20_240_229
-"""Seed of the random numbers of tests: fixed, so that decisions do not depend on the seed of an analysis."""
+"""Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
 """Maximum number of flips for a p-value that is close to the level; fewer in a large family."""
@@ -33,16 +33,16 @@ _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding erro
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 
 Statistics = Callable[[Ints], Floats]
-"""|statistic| of some hypotheses (k',) in n draws under all hypotheses: a new array (k', n)."""
+"""Function from some hypotheses (k',) to a new array (k', n): |statistic| of each in n draws under all hypotheses."""
 
 Batch = tuple[int, Statistics]
-"""A number n of draws, and their statistics."""
+"""A number n of draws, and the function that returns their statistics."""
 
 
 class Adjusted(NamedTuple):
-    """Adjusted p-values of hypotheses (k,), NaN if not tested;
+    """Adjusted p-values of hypotheses (k,), NaN if not tested.
 
-    `at_threshold`: whether the Monte Carlo error of the p-value spans the level.
+    `at_threshold` is whether the Monte Carlo error of the p-value spans the level.
     """
 
     p_adjusted: Floats
@@ -53,7 +53,7 @@ class Adjusted(NamedTuple):
 class Family:
     """Estimates (k,) with their intervals, single p-values, and p-values adjusted for the family; NaN where undefined.
 
-    `at_threshold`: whether the Monte Carlo error of `p_adjusted` spans the level.
+    `at_threshold` is whether the Monte Carlo error of `p_adjusted` spans the level.
     """
 
     estimate: Floats
@@ -64,8 +64,11 @@ class Family:
     at_threshold: Bools
 
     def significant(self, alpha: float) -> Bools:
-        """(k,): whether `p_adjusted` is at most `alpha`, the level of the tests, with certainty despite Monte Carlo
-        error."""
+        """Whether each hypothesis is rejected despite Monte Carlo error: (k,).
+
+        A hypothesis is rejected if `p_adjusted` is at most `alpha` and its Monte Carlo error does not span this level.
+        `alpha` is the level of the tests.
+        """
         return np.asarray((self.p_adjusted <= alpha) & ~self.at_threshold)
 
 
@@ -80,9 +83,10 @@ def step_down(
     limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
     record: Callable[[Ints, Floats], None] | None = None,
 ) -> Adjusted:
-    """Adjusted p-values by the maximum statistic over each hypothesis and all less extreme hypotheses (step-down).
+    """Adjusted p-values of a step-down test by the maximum statistic.
 
-    All hypotheses are tested with the draws of the first stage. Those with a p-value too close to `alpha` for the
+    Each hypothesis is compared with the maximum statistic over this hypothesis and all less extreme hypotheses. All
+    hypotheses are tested with the draws of the first stage. Hypotheses whose p-value is too close to `alpha` for the
     number of draws are tested again with the draws of the next stage.
 
     Parameters
@@ -92,23 +96,25 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        For the largest statistics (m, n) up to hypotheses (m,): sums over draws, and sums of squares, of the
-        conditional probability of being at least as large as the observed ones (or of its indicator): (m,) each.
+        Function of the largest statistics (m, n) up to each of some hypotheses, and of these hypotheses (m,). For each
+        hypothesis and draw, consider the conditional probability that the largest statistic is at least the observed
+        statistic, or the indicator of this event. The function returns the sums of these values over draws, and the
+        sums of their squares, (m,) each.
     alpha : float
         Level.
     data : int, default 0
-        1 if the data count as one more draw.
+        1 if the data count as a further draw, else 0.
     exact : bool, default False
-        Whether the draws are all possible ones.
+        Whether the draws are all possible draws.
     limits : pair of arrays of shape (k,), default (0, 1)
-        Lower and upper limits of the p-values, in this order of hypotheses.
+        Lower and upper limits of the p-values, for the hypotheses in the given order.
     record
-        Called with hypotheses and their draws (m, n), which it may modify.
+        Function that is called with hypotheses and their draws (m, n). It may modify the draws.
 
     Returns
     -------
     Adjusted
-        In this order of hypotheses.
+        Results for the hypotheses in the given order.
 
     References
     ----------
@@ -126,7 +132,7 @@ def step_down(
             for some in chunks(int(places[-1]) + 1, _CACHE * n):
                 draws = statistics(order[some])
                 here = places[(places >= some.start) & (places < some.stop)]
-                # The maxima over each hypothesis to test and those between it and the previous one, and over the rest.
+                # Maxima over each hypothesis to test and the hypotheses before it, back to the previous one to test.
                 starts = np.concatenate([[0], here - some.start + 1])
                 largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
                 largest[0] = np.maximum(largest[0], largest_before)
@@ -153,15 +159,20 @@ def step_down(
 
 @dataclass(frozen=True, kw_only=True)
 class Flips:
-    """Random signs of blocks: `first` (n, blocks) of +-1 for every p-value; `exact` if these and the identity are all
-    flips (up to a global sign). They do not depend on the seed of an analysis."""
+    """Random signs of blocks.
+
+    `first` (n, blocks) are the flips, of +-1, for every p-value. `exact` is whether these flips and the identity are
+    all possible flips, up to a global sign. The flips do not depend on the seed of an analysis.
+    """
 
     first: NDArray[np.int8]
     exact: bool
 
     @classmethod
     def of(cls, n_blocks: int, n: int) -> Flips:
-        """At least n flips; all possible ones, up to `MOST_FLIPS`; none with fewer than two blocks.
+        """All possible flips if their number is at most the larger of `MOST_FLIPS` and `n`, else `n` random flips.
+
+        There are no flips with fewer than two blocks.
 
         >>> Flips.of(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
@@ -175,7 +186,8 @@ class Flips:
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
-        """The first flips, then further independent ones; fewer for many hypotheses."""
+        """Yield the first flips, then sets of further independent flips. With many hypotheses, there are fewer further
+        flips."""
         n, n_blocks = self.first.shape
         yield self.first
         most = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
@@ -187,27 +199,29 @@ class Flips:
 def flip_tests(
     estimate: Floats, left: Floats, *, present: Bools, flips: Flips, confidence: float, alpha: float
 ) -> Family:
-    """Sign-flip tests of estimates that are nearly means over blocks of units, with jackknife pseudo-values.
+    """Sign-flip tests of estimates that are nearly means over blocks of units.
 
-    Under the hypothesis the sign of a pseudo-value is arbitrary. Every flip gives a t statistic with its own variance,
-    so that few blocks, and blocks of unequal size, are allowed. If estimates have different numbers of blocks, their t
-    statistics are transformed to normal quantiles. Exact for contributions that are symmetric around 0, otherwise
-    asymptotic in the number of blocks. The interval is the estimate +- the critical t times the jackknife standard
-    error. With too few blocks for any test at 1 - `confidence` there is neither p-value nor interval, and the estimate
-    is not in the family.
+    The tests flip the signs of jackknife pseudo-values, which are arbitrary under the hypothesis. The t statistic of
+    each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
+    have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
+    contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval is
+    the estimate +- the critical t times the jackknife standard error. With too few blocks for any test at 1 -
+    `confidence`, an estimate has neither a p-value nor an interval, and it is not in the family.
 
     Parameters
     ----------
     estimate : array of shape (k,)
         Estimates.
     left : array of shape (blocks, k)
-        Estimates without each block. NaN if undefined, which makes the estimate undefined.
+        Estimates from the data without each block. If one of them is NaN for a block with data, the estimate is
+        undefined.
     present : array of bool of shape (blocks, k)
         Whether a block has data for an estimate.
     flips : Flips
-        Common to all estimates. Further flips are drawn for p-values close to `alpha`, up to `MOST_FLIPS`.
+        Flips of the blocks, common to all estimates. Further flips, up to `MOST_FLIPS`, are drawn for p-values close to
+        `alpha`.
     confidence : float
-        Of the intervals.
+        Level of the intervals.
     alpha : float
         Level of the family of tests.
 
@@ -253,7 +267,8 @@ def flip_tests(
     factor = (8 * freedom + 1) / (8 * freedom + 3)
 
     def scaled(size: Floats, at: Ints | slice) -> Floats:
-        """Sizes (k', n) on a common scale: unchanged, or as normal quantiles."""
+        """Statistics (k', n) on a common scale. They are unchanged if all estimates have equally many blocks, else
+        normal quantiles."""
         if equal:
             return size
         with np.errstate(divide="ignore"):
@@ -261,7 +276,7 @@ def flip_tests(
             return np.asarray(factor[at, np.newaxis] * np.sqrt(minus))
 
     def critical(values: Floats) -> Floats:
-        """|t| that corresponds to values (k,) on that scale."""
+        """|t| that corresponds to values (k,) on the common scale."""
         size = values if equal else np.sqrt(-np.expm1(-((values / factor) ** 2) / freedom))
         size = np.minimum(size, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
@@ -292,28 +307,30 @@ def bootstrap_tests(
 ) -> Family:
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
-    t is the estimate over the standard deviation of its resamples, compared with resamples around their own mean. The
-    resulting normal quantile is transformed to Student's t. The interval is the estimate +- the critical value times
-    the standard deviation.
+    The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
+    t to a normal quantile. The result is compared with each resample minus the mean of the resamples, divided by the
+    same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this
+    critical value times the standard deviation.
 
     Parameters
     ----------
     draws
-        Function that returns some estimates (k',) of the data, and in B resamples: (k', 1 + B). NaN if undefined.
+        Function of the positions of some estimates (k',). It returns these estimates from the data and from B
+        resamples: (k', 1 + B), NaN if undefined.
     shape : tuple of int
-        Number k of estimates, and 1 + B.
+        Number k of estimates, and the number 1 + B.
     n_units : float
-        Number of resampled units. With too few units for any test there is neither p-value nor interval.
+        Number of resampled units. With too few units for any test, there are no p-values and no intervals.
     confidence : float
-        Of the intervals.
+        Level of the intervals.
     alpha : float
         Level of the family of tests.
 
     Returns
     -------
     Family
-        NaN where the estimate is, or with fewer than half of its resamples defined; no p-value and interval if all
-        resamples are equal to the estimate.
+        The tests. They are NaN if the estimate is NaN, or if fewer than half of its resamples are defined. There is no
+        p-value and no interval if all resamples are equal but the estimate is not 0.
 
     References
     ----------
@@ -333,7 +350,7 @@ def bootstrap_tests(
     defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
 
     def deviations(part: Ints) -> Floats:
-        """Resamples minus their mean, NaN if undefined."""
+        """Resamples minus their mean; NaN if undefined."""
         values = np.array(draws(part)[:, 1:], order="C")
         values -= center[part, np.newaxis]
         return values
@@ -379,10 +396,10 @@ def _family(
     exact: bool = False,
     least: Floats | float = 0.0,
 ) -> Family:
-    """Tests of estimates (k,) with standard errors.
+    """Tests of estimates (k,) with standard errors `error` (k,).
 
-    `threshold` is the observed |statistic| minus rounding error, NaN: not tested. `critical` transforms |statistic| to
-    |t|; `least` is the smallest possible p-value.
+    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested. `critical`
+    transforms |statistic| to |t|. `least` is the smallest possible p-value.
     """
     p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Tests of all differences of jointly normal estimates (step-down), and the distribution of the largest difference."""
+"""Step-down tests of all differences of jointly normal estimates, and the distribution of the largest difference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from custodes.stats.arrays import Bools, Floats, Ints, bisected, chunks
 from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
 
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
-"""Random directions for every p-value, and the most for one that is close to the level."""
+"""Number of random directions for every p-value, and maximum number for a p-value that is close to the level."""
 
 _WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # maximum of pairs x directions, and minimum of directions
 _GROWTH = 4  # growth of the number of directions per stage
@@ -26,22 +26,24 @@ def pair_tests(
 ) -> Adjusted:
     """Tests of equality for pairs of jointly normal estimates.
 
-    Step-down test by the largest |z|; t with `n_units` - 1 degrees of freedom is first transformed to z. A normal
-    vector is a random direction times a length with a chi distribution: only the direction is drawn, the tail of the
-    length is exact.
+    This is a step-down test by the largest |z|. The t statistic of a pair, with `n_units` - 1 degrees of freedom, is
+    first transformed to z. A normal vector is a random direction times a random length, whose square has a chi-square
+    distribution. Only directions are drawn, because the tail of the length can be computed exactly.
 
     Parameters
     ----------
     estimate : array of shape (p,)
         Estimates.
     covariance : array of shape (p, p)
-        Their covariance.
+        Covariance of the estimates.
     first, second : array of int of shape (k,)
         The two estimates of each pair.
     n_units : float
-        Number of units behind the covariance. With too few units for any test at `alpha`, nothing is tested.
+        Number of units from which the covariance was estimated. If there are too few for any test at `alpha`, no pair
+        is tested.
     alpha : float
-        Level of the family. Directions are added until each p-value is clearly above or below it.
+        Level of the family of tests. Directions are added, up to a maximum, until each p-value is clearly above or
+        below this level.
 
     Returns
     -------
@@ -93,8 +95,10 @@ def pair_tests(
 
 
 class _Directions:
-    """Random directions of jointly normal estimates: |difference| of pairs (k,) over their standard error
-    (`spread`)."""
+    """Random directions of jointly normal estimates, with statistics of pairs (k,).
+
+    The statistic of a pair is |difference| divided by the standard error of the pair, `spread`.
+    """
 
     def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats) -> None:
         values, vectors = np.linalg.eigh(covariance)
@@ -104,7 +108,7 @@ class _Directions:
         self._rng = np.random.default_rng(STREAM)
 
     def batches(self, n: int) -> Iterator[Batch]:
-        """n further directions."""
+        """Yield `n` further directions in batches."""
         for start in range(0, n, _BATCH):
             size = min(_BATCH, n - start)
             direction = self._rng.standard_normal((size, len(self._root)))
@@ -119,14 +123,14 @@ class _Directions:
 
 
 class NormalMaximum:
-    """Distribution of the largest |z| over pairs of jointly normal estimates under equality of all estimates.
+    """Distribution of the largest |z| over pairs of jointly normal estimates, if all true values are equal.
 
     Parameters
     ----------
     covariance : array of shape (p, p)
         Covariance of the estimates.
     first, second : array of int of shape (k,)
-        The two estimates of each pair, whose difference has a positive variance.
+        The two estimates of each pair. Their difference must have a positive variance.
     n : int, default 1000
         Number of random directions.
 
@@ -153,21 +157,24 @@ class NormalMaximum:
         )
 
     def tail(self, value: float) -> float:
-        """Probability that the largest |z| is at least a value."""
+        """Probability that the largest |z| is at least `value`."""
         from scipy.special import chdtrc
 
         return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
 
     def quantile(self, alpha: float) -> float:
-        """Quantile of the largest |z|, which |z| exceeds with probability alpha; at most the quantile of Bonferroni."""
+        """Value that the largest |z| exceeds with probability `alpha`; at most the quantile by Bonferroni's
+        inequality."""
         from scipy.special import ndtri
 
         return float(bisected(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
 
 
 def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
-    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is above rounding
-    error.
+    """Variance of the difference of each pair of estimates, and whether this variance is above rounding error: (k,)
+    each.
+
+    `first` and `second` (k,) are the two estimates of each pair.
 
     >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
     >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()

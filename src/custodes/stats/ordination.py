@@ -1,7 +1,7 @@
 """Ordination of raters: principal components of their rankings, and seriation of distances.
 
-Common arrays: points (raters, n) or (B, raters, n), without NaN: a row per rater, a column per feature (ranks). Columns
-are centred over raters, not scaled.
+Several functions share the array `points`, (raters, n) or (B, raters, n), without NaN. It has one row per rater and one
+column per feature (ranks). Columns are centred over raters, but not scaled.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SLACK = 1e-9  # tolerance of the sum of variance proportions
 def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | None = None) -> Floats:
     """Proportion of variance of each component, largest first: points (B, raters, n) -> (B, min(raters - 1, n)).
 
-    column_weights (B, n) are weights of features (1 if None); points or weights with B = 1 broadcast. Proportions sum
-    to 1; a row is NaN if all raters are equal.
+    `column_weights` (B, n) are weights of the features, 1 by default. Points or weights with B = 1 broadcast.
+    Proportions sum to 1. A row is NaN if all raters are equal.
 
     >>> explained_variance(np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [2.0, 1.0]]])).round(3).tolist()
     [[0.8, 0.2]]
@@ -41,8 +41,8 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
 def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
     """Scores of the raters on the first k components: points (raters, n) -> scores (raters, k).
 
-    On each component the score with the largest absolute value is positive (the first such rater for ties), so equal
-    points give equal plots; missing components are 0.
+    On each component, the score with the largest absolute value is positive; for ties, the first such rater counts. So
+    equal points give equal plots. Scores on missing components are 0.
 
     >>> coordinates(np.array([[0.0, 0.0], [0.0, 0.0], [4.0, 0.0], [8.0, 0.0]])).round(3).tolist()
     [[-3.0, 0.0], [-3.0, 0.0], [1.0, 0.0], [5.0, 0.0]]
@@ -57,7 +57,9 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
 
 
 def needed(explained: NDArray[Any], *, share: float) -> Floats:
-    """Number of components that explain at least a proportion of the variance: (..., k) -> (...); NaN where NaN.
+    """Number of components that together explain at least a proportion `share` of the variance: (..., k) -> (...).
+
+    The number is NaN if any proportion in `explained` is NaN.
 
     >>> needed(np.array([0.5, 0.3, 0.2]), share=0.8).item()
     2.0
@@ -72,7 +74,8 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
     """Proportions of variance for unrelated raters: points (raters, n) -> (n_draws, min(raters - 1, n)).
 
-    The values of every rater are permuted over features independently; NaN rows as in `explained_variance`.
+    In each draw, the values of each rater are permuted over features, independently of all other raters. Rows can be
+    NaN as in `explained_variance`.
 
     >>> null_explained(np.eye(3), n_draws=5, rng=np.random.default_rng(0)).shape
     (5, 2)
@@ -89,8 +92,8 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     """Order of rows by average-linkage clustering with optimal leaf order: distance (n, n) -> row indices (n,).
 
-    The matrix is symmetric; its diagonal is ignored, and NaN counts as the mean of the defined distances. Of the two
-    directions, the one whose first row has the smaller index is used.
+    The matrix is symmetric. Its diagonal is ignored, and NaN counts as the mean of the defined distances. An order and
+    its reverse are equally good; the one whose first row has the smaller index is returned.
 
     >>> place = np.array([0.0, 9.0, 1.0])
     >>> leaf_order(np.abs(place[:, np.newaxis] - place)).tolist()
@@ -109,7 +112,8 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _shares(points: Floats, weights: Floats) -> Floats:
-    """Variance proportions of one chunk, from the smaller of the two matrices with the same eigenvalues."""
+    """Variance proportions of one chunk. They are computed from the smaller of two matrices with the same nonzero
+    eigenvalues."""
     _, n_raters, n = points.shape
     centred = points - points.mean(axis=1, keepdims=True)
     if n < n_raters:
@@ -125,7 +129,8 @@ def _shares(points: Floats, weights: Floats) -> Floats:
 
 
 def _oriented(left: Floats) -> Floats:
-    """Flip columns so that the entry with the largest absolute value, the first up to rounding, is positive."""
+    """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
+    largest up to rounding, the first one counts."""
     size = np.abs(left)
     decides = np.argmax(size >= (1 - _SLACK) * size.max(axis=0, initial=0.0), axis=0)
     return np.asarray(left * np.sign(left[decides, np.arange(left.shape[1])]))

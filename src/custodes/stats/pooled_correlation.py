@@ -1,8 +1,9 @@
 """Pearson, Spearman and Kendall correlation over all outputs, in every bootstrap resample.
 
-Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
-unit of each item; weights (B, units) bootstrap weights of units; item_weights (items,) weights of items. Only outputs
-rated by both the annotators and the metric count.
+Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
+if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
+of the units. `item_weights` (items,) are the weights of the items. An output counts only if both the annotators and the
+metric rated it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 
 EXACT = 4096**2
-"""Maximum of outputs x resampling units up to which Kendall's concordance is computed exactly in every resample."""
+"""Up to this number of outputs x resampling units, Kendall's concordance is computed exactly in every resample."""
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
@@ -44,9 +45,9 @@ def pooled_correlation(
     """Correlation over all outputs of all items in every resample.
 
     Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation of
-    the repeated rows, with one exception: Kendall's concordance of more than `EXACT` outputs x units is computed from
-    rankings cut into 64 bins, corrected to first order for pairs within a bin. It is exact for the data themselves, and
-    if neither side has more than 64 values.
+    the repeated rows, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance is computed from
+    rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. This concordance is exact
+    for the data themselves. It is also exact if neither side has more than 64 distinct values.
 
     Parameters
     ----------
@@ -55,12 +56,13 @@ def pooled_correlation(
     human
         Human scores (items, systems).
     metrics, units, weights, item_weights
-        See the module; item weights are fractional multiplicities.
+        As described for the module. Item weights act as fractional multiplicities of the items.
 
     Returns
     -------
     :
-        Correlations (B, metrics). NaN if either side is constant in the resample, or without shared ratings.
+        Correlations (B, metrics). They are NaN if either side is constant in the resample, or if no output has both
+        ratings.
 
     References
     ----------
@@ -104,7 +106,10 @@ def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 
 
 class _Levels:
-    """The distinct values of a ranking in ascending order: `level` (n,) of each output, and the `group` of each."""
+    """Levels of a ranking: its distinct values in ascending order.
+
+    `level` and `group` (n,) are the level and the group of each output.
+    """
 
     def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
         self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -112,14 +117,17 @@ class _Levels:
 
     @cached_property
     def counts(self) -> Any:
-        """Number of outputs of each level and group; multiplied by weights it gives the sizes of levels in
+        """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
         resamples."""
         from scipy.sparse import csc_array
 
         return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
 
     def squares(self, drawn: NDArray[Any]) -> Floats:
-        """Sums of squared sizes of levels (B,). A level within one group is weighted with its group."""
+        """Sums of squared sizes of levels in resamples: (B,).
+
+        If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
+        """
         if self.shape[1] <= _FEW_GROUPS:
             table = table_sums(self.level, self.group, shape=self.shape).astype(np.float64)
             return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))
@@ -172,7 +180,7 @@ def _running_sums(values: Floats) -> Floats:
 
 
 def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
-    """tau-b: human (n,), metrics (metrics, n) -> (B, metrics)."""
+    """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
     x, *y = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
     pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
     weights = drawn.astype(np.float64) if drawn.shape[1] <= _FEW_GROUPS else drawn
@@ -183,9 +191,9 @@ def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 
 
 def _paired_groups(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
-    """w'Kw with K[u, v] the concordance of the outputs of two groups: (B, metrics).
+    """Concordance in every resample: w' K w with the weights w of the groups, (B, metrics).
 
-    K is symmetric: only v >= u is computed.
+    K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so only v >= u is computed.
     """
     order = np.argsort(group, kind="stable")
     present, start = np.unique(group[order], return_index=True)
@@ -212,7 +220,8 @@ def _paired_groups(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any
 
 
 def _on_grid(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
-    """Concordance of rankings cut into bins, corrected to first order for pairs within a bin: (B, metrics)."""
+    """Concordance of rankings that are cut into bins, with a first-order correction for pairs within a bin: (B,
+    metrics)."""
     from scipy.sparse import csc_array
 
     result = np.empty((len(drawn), len(y)))
@@ -235,7 +244,7 @@ def _on_grid(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], sha
 
 
 def _binned(level: Ints) -> Ints:
-    """Levels grouped into bins with similar numbers of outputs; unchanged if there are few."""
+    """Levels grouped into bins with similar numbers of outputs. If there are few levels, they are unchanged."""
     size = np.bincount(level)
     if len(size) <= _BINS:
         return level
@@ -244,7 +253,7 @@ def _binned(level: Ints) -> Ints:
 
 
 def _transposed(drawn: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
-    """Blocks of resamples, as columns (groups, B)."""
+    """Yield blocks of resamples: their slice, and their weights as columns (groups, resamples)."""
     for part in chunks(len(drawn), max(size, CHUNK // _WIDTH)):
         yield part, np.ascontiguousarray(drawn[part].T, dtype=np.float64)
 

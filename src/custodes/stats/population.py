@@ -1,8 +1,8 @@
 """Population values of system scores, estimated from their noisy means, for intervals of statistics over systems.
 
-The mean of a system over the items at hand is its population mean plus noise. The noise lowers a
-correlation over systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds
-noise a second time, so percentile intervals are biased. Here the noise is removed instead.
+The mean of a system over the available items is its population mean plus noise. The noise lowers a correlation over
+systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds noise a second
+time, so percentile intervals are biased. To avoid this bias, the noise is removed here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that i
 
 
 def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[Floats, Floats]:
-    """Draws of the system scores by annotators and each metric with very many items, given data and resamples.
+    """Draws of the system scores by annotators and by each metric for very many items, given the data and resamples.
 
-    human (1 + B, metrics, systems) and metrics (1 + B, metrics, systems), row 0 the data, then resamples of `n_units`
-    clusters -> both (B, metrics, systems), centred over systems; NaN if a resample lacks a system. With fewer than
-    three systems resamples are unchanged, as the variation of systems is unknown.
+    `human` and `metrics` (1 + B, metrics, systems) are system scores: row 0 is the data, and the B further rows are
+    resamples of `n_units` clusters. The two results (B, metrics, systems) are centred over systems. A score is NaN if
+    the resample lacks the system. With fewer than three systems, resamples are centred but otherwise unchanged, because
+    the variation between systems is unknown.
 
-    The true scores by annotators and a metric are normal over systems with a covariance T, the errors of the means
-    normal with the covariance V of the resamples (times G / (G - 1), mean over systems). T + V has its inverse Wishart
-    posterior under Jeffreys' prior, truncated at V; given T, true scores are drawn from their posterior, with errors
-    that keep the distribution and dependence of the resamples.
+    In the model, the true scores by annotators and a metric are normal over systems with a covariance T. The errors of
+    the means are normal with covariance V, the covariance of the resamples (times G / (G - 1) for G clusters, averaged
+    over systems). Under Jeffreys' prior, T + V has an inverse Wishart posterior, which is truncated at V. Given T, true
+    scores are drawn from their posterior. The errors in these draws keep the distribution and the dependence of the
+    resamples.
 
     >>> rng = np.random.default_rng(0)
     >>> people, metric = (np.arange(5.0) + rng.normal(size=(200, 1, 5)) for _ in range(2))
@@ -53,8 +55,10 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
 
 
 def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
-    """Draws for metrics with the same missing systems, which are left out: (1 + B, metrics, systems) -> (B, metrics,
-    systems)."""
+    """Draws for metrics that lack the same systems: (1 + B, metrics, systems) -> (B, metrics, systems).
+
+    The missing systems must be left out of the arrays.
+    """
     defined = np.isfinite(human) & np.isfinite(metrics)
     n_systems, lacking = human.shape[2], ~defined[1:]
     count = np.maximum(defined.sum(axis=2, keepdims=True), 1)
@@ -95,9 +99,11 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
 
 
 def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
-    """white' K root' for symmetric K with the `entries` (11, 12 and 22; (n, metrics) each), by row and column; both
-    outer factors (metrics, 2, 2) are lower triangles. Written out by entry, which is much faster for such small
-    matrices."""
+    """Entries, by row and column, of white' K root' for symmetric matrices K: (n, metrics) each.
+
+    `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `white` and `root` (metrics, 2, 2) are lower
+    triangles. The product is written out by entry, which is much faster for such small matrices.
+    """
     return [
         [
             np.asarray(sum(white[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1)))
@@ -108,12 +114,12 @@ def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) ->
 
 
 def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
-    """Shrinkage of values, and of their errors, for draws of the covariance: symmetric matrices with entries 11, 12 and
-    22, (n, metrics) each.
+    """Shrinkage of values, and shrinkage of their errors, for draws of the covariance.
 
-    `points` (2, metrics, systems) are observed values in units of the noise, whose scatter matrix has `degrees` degrees
-    of freedom. In a direction with true variance s and noise variance 1, values are multiplied by s / (s + 1) and
-    errors by its square root. If one side is a linear function of the other, values in the direction without variance
+    Each shrinkage is a symmetric matrix, given by its entries 11, 12 and 22, (n, metrics) each. `points` (2, metrics,
+    systems) are observed values in units of the noise. Their scatter matrix has `degrees` degrees of freedom. In a
+    direction with true variance s and noise variance 1, values are multiplied by s / (s + 1), and errors by the square
+    root of this factor. If one side is a linear function of the other side, values in the direction without variance
     become 0.
     """
     rng = np.random.default_rng(_SEED)

@@ -1,8 +1,9 @@
-"""Normalised Kendall distances between raters, and the influence of every ranked thing on them.
+"""Normalised Kendall distances between raters, and the influence of every ranked thing on these distances.
 
-Common arrays: values (raters, units, n), one ranking of n things per unit, NaN = not rated; first, second (P,) the
-raters of each pair. Only things rated by both raters are used. In each unit w = (w_1 .. w_n) are weights of things, 1
-in the data; sums are over ordered pairs i != j of things, weighted by w_i w_j.
+Several functions share these arrays. `values` (raters, units, n) contains one ranking of n things per rater and unit,
+NaN if not rated. `first` and `second` (P,) are the two raters of each pair. Only things that both raters rated are
+used. In each unit, w = (w_1 .. w_n) are weights of the things, which are 1 in the data. Sums are over ordered pairs i
+!= j of things, weighted by w_i w_j.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ _COMPARED, _MANY_PAIRS = 128, 50
 
 
 def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Floats:
-    """Distance between the rankings of each pair of raters in each unit, 0 equal to 1 reversed -> (P, units).
+    """Distance between the rankings of each pair of raters in each unit, from 0 (equal) to 1 (reversed): (P, units).
 
-    `strict` is the proportion of pairs of things in opposite order; `half` the same with pairs tied by either rater
-    counting half; `tau-b` is (1 - tau-b) / 2; `ordinal` is strict after breaking ties by position. NaN with fewer than
-    two shared things, and for `tau-b` if either rater ties them all.
+    `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that pairs
+    tied by either rater count half. `tau-b` is (1 - tau-b) / 2. `ordinal` is `strict` after ties are broken by
+    position. The distance is NaN with fewer than two shared things. For `tau-b`, it is also NaN if either rater ties
+    all shared things.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distances(values, np.array([0]), np.array([1]), rule="strict").round(3).tolist()
@@ -44,7 +46,7 @@ def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> 
 
 
 def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: Sequence[Rule]) -> dict[Rule, Floats]:
-    """`rank_distances` under several rules, with shared computations -> rule to (P, units).
+    """Results of `rank_distances` (P, units) under several rules, by rule. The rules share computations.
 
     >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
     >>> result = rank_distances_by_rule(values, np.array([0]), np.array([1]), rules=("strict", "half"))
@@ -62,11 +64,11 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
 
 
 def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> tuple[Floats, Floats]:
-    """`rank_distances` and the influence of every thing on their mean over units -> (P, units), (P, n).
+    """`rank_distances` (P, units), and the influence of every thing on the mean distance over units (P, n).
 
-    The influence is the derivative of the mean over the defined units by the weight w of a thing, so that mean + (w -
-    1) @ influence approximates the mean under w to first order. 0 for a thing not rated by both; NaN if no unit is
-    defined.
+    The influence is the derivative of the mean over the defined units with respect to the weight w of a thing. So mean
+    + (w - 1) @ influence approximates the mean under the weights w to first order. The influence is 0 for a thing that
+    either rater did not rate. It is NaN if no unit is defined.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distance_influence(values, np.array([0]), np.array([1]), rule="strict")[1].round(3).tolist()
@@ -85,10 +87,11 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
-    """Blocks of pairs and units: their counts by thing (5, units, n, P); ties are `broken` by position or kept.
+    """Yield blocks of pairs and units, with counts of pairs by thing (5, units, n, P). If `broken`, ties are broken by
+    position.
 
-    All rules use five counts: concordant minus discordant pairs, pairs not tied by the first and by the second rater,
-    pairs not tied by either, and all pairs.
+    The five counts are sufficient for all rules: concordant minus discordant pairs, pairs not tied by the first rater,
+    pairs not tied by the second rater, pairs tied by neither rater, and all pairs.
     """
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if broken else mid_ranks(values)
@@ -102,9 +105,9 @@ _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
 def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
-    """Distances (units, P), and their derivatives by w as coefficients of the counts by thing, 0 if undefined.
+    """Distances (units, P), and their derivatives by w as coefficients of the counts by thing; 0 if undefined.
 
-    The total of a count K over ordered pairs has the derivative 2 K_i.
+    The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i.
     """
     concordance, untied_x, untied_y, untied, pairs = counts.sum(axis=2, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -128,7 +131,7 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
 
 
 def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
-    """Counts by comparing every thing with every other: products of signs, in blocks of things."""
+    """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
     raters, position = np.unique(np.concatenate([first, second]), return_inverse=True)
     left, right = np.split(position, 2)  # the pairs as positions among the raters that occur
     ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
@@ -154,7 +157,8 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
 
 
 def _signs(some: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """sign(rank_i - rank_j) of integers, 0 if missing: (units, b, raters), (units, raters, n) -> all four axes."""
+    """sign(rank_i - rank_j) of integers, 0 if either is missing: (units, b, raters), (units, raters, n) -> (units, b,
+    raters, n)."""
     signs = some[..., np.newaxis] - ranks[:, np.newaxis]
     np.clip(signs, -1.0, 1.0, out=signs)
     if np.isnan(some).any() or np.isnan(ranks).any():

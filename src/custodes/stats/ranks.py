@@ -1,6 +1,6 @@
 """Ranks for many raters at once, and counts of ordered pairs for rank correlations.
 
-NaN = not rated, and not ranked. The lowest value has rank 1.
+A value that is NaN is not rated and gets no rank. The lowest value has rank 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
-    """Mid-ranks (n,) of values (n,) without NaN within each group, `groups` (n,) from 0.
+    """Mid-ranks (n,) of values (n,) within each group. Values are not NaN; groups (n,) are numbered from 0.
 
     >>> ranks_within(np.array([5.0, 7.0, 5.0, 1.0]), np.array([0, 0, 0, 1])).tolist()
     [1.5, 3.0, 1.5, 1.0]
@@ -65,7 +65,7 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
 
 def ordinal_ranks(values: NDArray[Any]) -> Floats:
-    """Ranks along the last axis; of tied values, the earlier value gets the lower rank.
+    """Ranks along the last axis. Among tied values, the earlier value gets the lower rank.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def ordinal_ranks(values: NDArray[Any]) -> Floats:
 
 
 def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Runs of equal values around each position of sorted rows.
+    """Start and end of the run of equal values at each position of sorted rows.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
 
 
 def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
-    """sign(x - y) by comparison, so that any ordered codes are allowed.
+    """The sign of x - y, found by comparison, so that any ordered codes are allowed.
 
     Parameters
     ----------
@@ -137,11 +137,12 @@ def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
-    """Number of earlier elements of a row that are lower, in n sqrt(n) steps with memory linear in n.
+    """For each element, the number of earlier elements of its row that are lower.
 
-    Positions and codes are cut into blocks of about sqrt(n). Whole blocks are counted from a table of cumulative
-    counts, the rest by comparisons within a block, for many blocks at once. Up to n = 20,000 this is several times
-    faster in NumPy than merging in n log n steps, and it is not slower at 100,000.
+    The computation takes n sqrt(n) steps and memory linear in n. Positions and codes are cut into blocks of about
+    sqrt(n). Pairs of elements in different blocks are counted from a table of cumulative counts. Pairs within a block
+    are counted by comparisons, for many blocks at once. Up to n = 20,000, this is several times faster in NumPy than
+    merging in n log n steps. It is not slower at 100,000.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
     Returns
     -------
     :
-        The number, or the summed weight, of the earlier lower elements (rows, n).
+        The number of the earlier lower elements, or the sum of their weights: (rows, n).
 
     Examples
     --------
@@ -187,7 +188,7 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
 
 
 def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) -> NDArray[Any]:
-    """Number, or summed weight, of earlier lower elements of the same block: (blocks, width)."""
+    """Number of earlier lower elements in the same block, or the sum of their weights: (blocks, width)."""
     columns = np.ascontiguousarray(values.reshape(-1, width).T)  # whole blocks are compared at once
     mass = None if weights is None else np.ascontiguousarray(weights.reshape(-1, width).T)
     result = np.zeros(columns.shape, dtype=values.dtype if mass is None else np.float64)
@@ -198,10 +199,11 @@ def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) ->
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
-    """Sums of the rankings of every rater over units, in every resample.
+    """Sum of the ranks of each thing over units, for every rater in every resample.
 
-    An incomplete ranking is rescaled to the range of n ranks. A thing missing in some units gets its mean over its
-    other units. A ranking of one thing is left out. For complete data these are sums of mid-ranks.
+    An incomplete ranking is rescaled to the range of n ranks. If a thing is missing in some units, each missing rank is
+    replaced by the mean of its ranks in the remaining units. A ranking of one thing is left out. For complete data, the
+    result consists of sums of mid-ranks.
 
     Parameters
     ----------
@@ -234,7 +236,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
 
 
 def _restored(values: Floats, order: Ints, ranks: Floats) -> Floats:
-    """Ranks in sorted order, returned to the order of the values."""
+    """Ranks of sorted values, returned to the order of `values`; NaN where the value is NaN."""
     result = np.empty_like(values)
     np.put_along_axis(result, order, ranks, axis=-1)
     result[np.isnan(values)] = np.nan

@@ -1,4 +1,4 @@
-"""Ratios and means of defined values, without warnings; NaN if no value is defined."""
+"""Ratios, and means of defined values, without warnings. A result is NaN where it is undefined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
-    """numerator / denominator, NaN where the denominator is 0.
+    """numerator / denominator; NaN where the denominator is 0 or negative.
 
     >>> ratio(np.array([1, 0]), np.array([2, 0])).tolist()
     [0.5, nan]
@@ -19,7 +19,7 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.floa
 
 
 def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float64]:
-    """Mean over an axis, ignoring NaN.
+    """Mean over an axis of the values that are not NaN; NaN if there are none.
 
     >>> mean_of_defined(np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan]])).tolist()
     [1.5, nan]

@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 Scale = Literal["nominal", "ordinal"]
 
 FEWEST_ANNOTATORS = 10
-"""Minimum number of annotators of a pair for an interval; with fewer, it would describe these annotators only."""
+"""Minimum number of annotators of a pair for an interval. With fewer, it would describe only these annotators."""
 
 MOST_BLOCKS = 50
 """Maximum number of blocks of annotators in a jackknife."""
@@ -23,15 +23,15 @@ _SAME = 1e-12  # relative rounding error
 
 
 def of_two(table: NDArray[Any]) -> Floats:
-    """Coincidence matrices of two codings of the same things: counts (..., k, k) of one by the other -> (..., k, k)."""
+    """Coincidence matrices (..., k, k) of two codings of the same things, from their joint counts (..., k, k)."""
     return np.asarray(table + np.swapaxes(table, -1, -2), dtype=np.float64)
 
 
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
     """Coincidence matrices of labels, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
 
-    Each of the m labels of a task is paired with the m - 1 others, with a total weight of 1; tasks with one label are
-    ignored.
+    Each of the m labels of a task is paired with the m - 1 other labels of the task. These pairs have a total weight of
+    1. Tasks with one label are ignored.
     """
     votes, n = labels.votes, labels.n_votes
     share = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
@@ -44,9 +44,9 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
 
 
 def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
-    """Krippendorff's alpha from coincidences (..., k, k), labels in order: 1 - observed over expected disagreement.
+    """Krippendorff's alpha, 1 - observed disagreement / expected disagreement, from coincidences (..., k, k).
 
-    NaN if all labels are equal, or without coincidences.
+    On the ordinal scale, the labels must be in order. Alpha is NaN if all labels are equal, or without coincidences.
 
     >>> alpha(of_two(np.array([[40, 10], [10, 40]])), scale="nominal").round(3).item()
     0.602
@@ -59,7 +59,7 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     by_label = counts.sum(axis=-1)
     if scale == "nominal":
         difference = 1 - np.eye(counts.shape[-1])
-    else:  # labels between the two, and half of each of the two
+    else:  # number of labels between two labels, plus half of the number of each
         middle = np.cumsum(by_label, axis=-1) - by_label / 2
         difference = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
     observed = (counts * difference).sum(axis=(-1, -2))
@@ -69,7 +69,7 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
 
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
-    """Sums for `interval_alpha` in each unit of tasks: task, value (n,), units (tasks,) -> (units, 4)."""
+    """Sums over the tasks of each unit for `interval_alpha`: task, value (n,), units (tasks,) -> (units, 4)."""
     scores = value - value.mean() if len(value) else value
     deviation = np.sqrt((scores**2).mean()) if len(value) else 0.0
     scores = scores / deviation if deviation > 0 else scores
@@ -82,7 +82,7 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
 
 
 def interval_alpha(moments: NDArray[Any]) -> Floats:
-    """Krippendorff's alpha for numeric ratings, with squared differences: sums of `moments` (..., 4) -> (...).
+    """Krippendorff's alpha for numeric ratings, with squared differences, from sums of `moments`: (..., 4) -> (...).
 
     >>> two = moments(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]), units=np.array([0, 1]), n_units=2)
     >>> interval_alpha(two.sum(axis=0)).item()
@@ -98,7 +98,9 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
 
 
 def gini(counts: Ints) -> float:
-    """Gini coefficient of the numbers of answers: 0 if all are equal, near 1 if one annotator has all; NaN without any.
+    """Gini coefficient of the numbers of answers of annotators.
+
+    It is 0 if all numbers are equal, near 1 if one annotator gave all answers, and NaN without answers.
 
     >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 20]))
     (0.0, 0.75)
@@ -113,7 +115,8 @@ def gini(counts: Ints) -> float:
 
 
 def effective_number(counts: Ints) -> float:
-    """Effective number of annotators, the squared sum of counts over the sum of squares; NaN without annotators.
+    """Effective number of annotators: the squared sum of counts divided by the sum of squared counts; NaN without
+    answers.
 
     >>> effective_number(np.array([5, 5, 5, 5])), effective_number(np.array([8, 1, 1]))
     (4.0, 1.5151515151515151)
@@ -127,12 +130,12 @@ def effective_number(counts: Ints) -> float:
 
 
 class Taste(NamedTuple):
-    """Intraclass correlation of the answers of annotators.
+    """Intraclass correlation of the answers of annotators; NaN if undefined.
 
-    `icc`: correlation of two answers by the same annotator to different items of a group, minus that of answers by two
-    annotators; `error`: its standard error over annotators; `answers_per_annotator`: their mean number in a group,
-    weighted by answers; `effect`: the design effect of proportions of answers. NaN if fewer than two annotators
-    answered twice in a group.
+    `icc` is the correlation of two answers by the same annotator to different items of a group, minus the correlation
+    of two answers by different annotators. `error` is the standard error of `icc` over annotators. It requires at least
+    two annotators who answered twice in a group. `answers_per_annotator` is the mean number of answers of an annotator
+    in a group, weighted by answers. `effect` is the design effect of proportions of answers.
     """
 
     icc: float
@@ -142,11 +145,11 @@ class Taste(NamedTuple):
 
 
 def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
-    """Intraclass correlation within annotators: long arrays (n,), with one answer per annotator and item of a group.
+    """Intraclass correlation within annotators, from arrays (n,) with one answer per annotator and item of a group.
 
-    From mean products of answers by the same annotator on different items, and by different annotators on different
-    items, so shared items do not matter. The standard error is a jackknife over annotators, in at most `MOST_BLOCKS`
-    blocks.
+    The correlation compares two mean products of answers to different items: products of answers by the same annotator,
+    and products of answers by different annotators. So shared items do not matter. The standard error is a jackknife
+    over annotators, in at most `MOST_BLOCKS` blocks.
 
     >>> worker, item = np.repeat(np.arange(4), 5), np.arange(20)
     >>> result = taste(np.zeros(20, dtype=int), item, worker, np.repeat([1.0, -1.0, 1.0, -1.0], 5))
@@ -183,7 +186,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     value = value / unit_of(value)
 
     def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """Group and size of each cell of answers, and by group the sums of squared sums and of squared sizes."""
+        """Group of each cell of answers, cell of each answer, and by group the sums over cells of squared totals and
+        squared sizes."""
         width = int(within.max(initial=0)) + 1
         keys, at = np.unique(place * width + within, return_inverse=True)
         of_group, total, number = keys // width, np.bincount(at, weights=value), np.bincount(at, minlength=len(keys))
@@ -208,8 +212,11 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
 
 
 class ClusteredMargins(NamedTuple):
-    """Margins of pairs (pairs,) with bounds and the two-sided p-value of "no difference"; `people` is the number of
-    annotators, and `effective` their effective number. NaN with fewer annotators than `FEWEST_ANNOTATORS`."""
+    """Margins of pairs (pairs,), with bounds and the two-sided p-value of "no difference".
+
+    `people` is the number of annotators of each pair, and `effective` is their effective number. Bounds and p-value are
+    NaN with fewer annotators than `FEWEST_ANNOTATORS`.
+    """
 
     margin: Floats
     low: Floats
@@ -222,9 +229,9 @@ class ClusteredMargins(NamedTuple):
 def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, confidence: float) -> ClusteredMargins:
     """Mean preferences with standard errors clustered by annotator.
 
-    The variance is that of sums over annotators, times G / (G - 1); the degrees of freedom of t are the effective
-    number of annotators minus one, so that a few very active annotators do not count as many. The result is valid for a
-    sample of fixed size.
+    The variance is that of sums over annotators, times G / (G - 1) for G annotators. The degrees of freedom of t are
+    the effective number of annotators minus one, so that a few very active annotators do not count as many. The result
+    is valid for a sample of fixed size.
 
     Parameters
     ----------
@@ -235,7 +242,7 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     pairs : int
         Number of pairs.
     confidence : float
-        Of the intervals.
+        Level of the intervals.
 
     Returns
     -------

@@ -17,10 +17,10 @@ _NEAR = 1e-5  # relative; larger than the error of counts in single precision
 def sign_test(
     wins: NDArray[Any], losses: NDArray[Any], *, test: Test, probability: NDArray[Any] | float = 0.5
 ) -> NDArray[np.float64]:
-    """Two-sided p-value of P(win | no tie) = `probability`: wins (...), losses (...) -> (...).
+    """Two-sided p-value of the hypothesis P(win | no tie) = `probability`: wins (...), losses (...) -> (...).
 
-    `asymptotic` uses the normal approximation of the number of wins; `exact` doubles the smaller binomial tail, at most
-    1. Ties are dropped. 1 if there are only ties (or no comparisons).
+    `asymptotic` uses the normal approximation of the number of wins. `exact` doubles the smaller binomial tail, with a
+    maximum of 1. Ties are dropped. The p-value is 1 if there are only ties, or no comparisons.
 
     >>> sign_test(np.array([8, 0]), np.array([0, 0]), test="exact").tolist()
     [0.0078125, 1.0]
@@ -46,8 +46,8 @@ def sign_test(
 def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.float64]:
     """P-values adjusted for the number of pairs tested: p (..., pairs) -> (..., pairs).
 
-    `holm` controls the probability of any false decision, `bh` (Benjamini-Hochberg) the proportion of false ones among
-    all decisions. NaN values remain NaN and are not counted as tests.
+    `holm` controls the probability of any false decision. `bh` (Benjamini-Hochberg) controls the expected proportion of
+    false decisions among all decisions. NaN values remain NaN and do not count as tests.
 
     >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), correction="holm").tolist()
     [0.03, 0.06, nan, 0.06]
@@ -73,9 +73,9 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
 
 @dataclass(frozen=True, kw_only=True)
 class SignTest:
-    """Better system of each pair, by outcomes (..., pairs, 3) in the order win, tie, loss.
+    """Decisions about the better system of each pair, from outcomes (..., pairs, 3) in the order win, tie, loss.
 
-    The adjustment is over the pairs; a p-value equal to alpha is significant.
+    P-values are adjusted for the number of pairs. A p-value equal to alpha is significant.
 
     >>> SignTest(alpha=0.05).decisions(np.array([[60, 0, 30], [50, 9, 45], [0, 0, 0]])).tolist()
     [1.0, 0.0, nan]
@@ -97,7 +97,8 @@ class SignTest:
         return adjust(sign_test(outcomes[..., 0], outcomes[..., 2], test=self.test), correction=self.correction)
 
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
-        """1 (the first system), 0 (no difference), -1; NaN without ratings."""
+        """Better system of each pair: 1 (the first system), 0 (no significant difference) or -1; NaN without
+        ratings."""
         # Written out: a sum over an axis of three is several times slower.
         wins, ties, losses = (np.asarray(outcomes[..., k], dtype=np.float64) for k in range(3))
         significant = self.p_values(outcomes) <= self.alpha

@@ -1,4 +1,4 @@
-"""Ratios in slices of the data; permutation tests compare each ratio with the ratio outside the slice."""
+"""Ratios in slices of the data. Permutation tests compare the ratio in each slice with the ratio outside the slice."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from custodes.stats.multiple_testing import STREAM
 from custodes.stats.ratios import ratio
 
 FEWEST_PARTS = 15
-"""Minimum number of items or clusters with data, of a slice and of the rest, for a test."""
+"""Minimum number of items or clusters with data for a test, both in the slice and outside it."""
 
 PERMUTATIONS = 3000
 _FEWEST_PERMUTATIONS = 500
 _WORK = 1_500_000_000
-"""Maximum number of added values; with large data there are fewer permutations."""
+"""Maximum number of added values. With large data, there are fewer permutations."""
 _SAME = 1e-9
 
 
 class SliceTests(NamedTuple):
-    """Arrays (ratios, slices), NaN where undefined or not tested.
+    """Ratios in slices and their tests: arrays (ratios, slices), NaN where undefined or not tested.
 
-    `n`: parts with data; `value`: ratio in the slice; `other`: ratio in the other slices; `difference`: their
-    difference, with bounds `low` and `high` and the unadjusted p-value; `p_adjusted` for all ratios and slices.
+    `n` is the number of parts with data. `value` is the ratio in the slice, and `other` is the ratio outside it.
+    `difference` is `value` minus `other`, with the bounds `low` and `high` and the unadjusted `p_value`. `p_adjusted`
+    is adjusted for all ratios and slices.
     """
 
     n: Ints
@@ -43,16 +44,16 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices make
     the test conservative if parts are exchangeable, and keep its level if the variance of a small slice is much larger
-    than that of the rest: the variance of a slice is shrunk upwards towards the overall variance, which counts as one
-    part, and the observed statistic is treated as Student's t with the number of parts of the smaller side. P-values
-    are adjusted by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on
-    the seed of an analysis.
+    than the variance outside it. First, the variance of a slice is shrunk upwards towards the overall variance, which
+    counts as one part. Second, the observed statistic is treated as Student's t, and its degrees of freedom are the
+    number of parts of the smaller side minus 1. P-values are adjusted by the largest statistic of all tests, on the
+    scale of normal quantiles. Permutations do not depend on the seed of an analysis.
 
     Parameters
     ----------
     numerator, denominator : array of shape (ratios, parts)
-        Sums of each part; the ratio of a slice is the sum of numerators over that of denominators. A denominator of 0:
-        no data.
+        Sums of each part. The ratio of a slice is the sum of its numerators divided by the sum of its denominators. A
+        denominator of 0 means that the part has no data.
     slices : array of int of shape (parts,)
         Slice of each part, from 0.
     confidence : float
@@ -126,7 +127,8 @@ def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Float
 
 
 def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """From sums (6, ..., ratios, slices): parts, ratios in the slice and in the rest, difference and standard error."""
+    """Number of parts, ratio in the slice, ratio outside it, difference, and standard error, from sums (6, ..., ratios,
+    slices)."""
     rest = sums.sum(axis=-1, keepdims=True) - sums
     (value, inside), (other, outside) = _spread(sums), _spread(rest)
     n, n_other = sums[0], rest[0]
@@ -136,7 +138,7 @@ def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, F
 
 
 def _spread(sums: Floats) -> tuple[Floats, Floats]:
-    """The ratio, and the variance of the influence of one part of mean size; 0 for a single part."""
+    """The ratio, and the variance of the influence of one part of mean size. The variance is 0 for a single part."""
     n, a, b, aa, ab, bb = sums
     value = ratio(a, b)
     filled = np.nan_to_num(value)
@@ -146,18 +148,18 @@ def _spread(sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _statistic(difference: Floats, error: Floats) -> Floats:
-    """|t|; 0 if there is no difference, or if it is undefined for a permutation."""
+    """|t|; 0 if the difference is 0, or if it is undefined for a permutation."""
     size = np.abs(np.nan_to_num(difference))
     return np.where(size > _SAME, size / np.where(error > 0, error, np.finfo(float).tiny), 0.0)
 
 
 def _as_normal(size: Floats, freedom: Floats) -> Floats:
-    """Student's |t| with `freedom` as a normal quantile (Wallace 1959)."""
+    """Student's |t| with `freedom` degrees of freedom, transformed to a normal quantile (Wallace 1959)."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
     return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / freedom)))
 
 
 def _as_student(size: Floats, freedom: Floats) -> Floats:
-    """The inverse of `_as_normal`."""
+    """Student's |t| from a normal quantile: the inverse of `_as_normal`."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
     return np.asarray(np.sqrt(freedom * np.expm1((size / factor) ** 2 / freedom)))

@@ -1,4 +1,4 @@
-"""Split-half agreement of annotators, and the largest agreement that a predictor of their mean can reach."""
+"""Split-half agreement of annotators, and the largest agreement with their mean that a predictor can reach."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is 
 
 
 def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, Half]]:
-    """All splits of n annotators into two halves (the smaller first), or `most` random ones.
+    """Splits of n annotators into two halves, the smaller half first: all splits, or `most` random splits if there are
+    more.
+
+    With more than 12 annotators, the splits are always random.
 
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
@@ -40,12 +43,13 @@ def attainable(
 ) -> Floats:
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
-    marks (annotators, outputs), NaN = not rated; tau (...) is the tau-b of the means of two halves of the annotators,
-    averaged over `ways`. In the model, an annotator's rating is the true score plus a normal error of equal variance,
-    cut into that annotator's rating scale with its observed frequencies. The error variance is such that simulated
-    halves, with the missing values of the data, agree as much as tau, to about .01. Tied ratings limit the attainable
-    value; if most ratings are equal, better agreement can even reduce it. NaN if tau is, or if no half varies; 0 if tau
-    is not positive.
+    `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
+    halves of the annotators, averaged over the splits `ways`. In the model, an annotator's rating is the true score
+    plus a normal error. The sum is cut into the annotator's rating scale such that each rating has its observed
+    frequency. All annotators have the same error variance. It is chosen such that simulated halves, with the missing
+    values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings
+    are equal, better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. It is 0 if
+    `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
     >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
@@ -64,7 +68,8 @@ def attainable(
 
 
 def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """By reliability of one annotator: tau-b of the halves, and of the true scores with the mean of all."""
+    """Simulated tau-b at each reliability of one annotator: of two halves, and of the true scores with the mean of all
+    annotators."""
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))

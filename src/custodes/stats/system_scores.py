@@ -1,7 +1,8 @@
 """Scores of systems from outputs rated by two raters, adjusted for the difficulty of the rated items.
 
-Common arrays: scores (raters, items, systems); rated (items, systems): cells that count, the same for all raters; units
-(items,): the resampling unit of each item; weights (B, units): bootstrap weights of units; item_weights (items,).
+Several functions share these arrays. `scores` (raters, items, systems) are ratings. `rated` (items, systems) marks the
+cells that count, which are the same for all raters. `units` (items,) is the resampling unit of each item, and `weights`
+(B, units) are the bootstrap weights of the units. `item_weights` (items,) are the weights of the items.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _SAME = 1e-12  # relative rounding error
 
 
 def is_complete(rated: Bools) -> bool:
-    """Whether every item has all systems or none (of those with any cell), so that means are not biased.
+    """Whether every item has either all systems or none, so that means are not biased. Systems without any cell are
+    ignored.
 
     >>> is_complete(np.array([[True, True], [False, False]])), is_complete(np.array([[True, True], [True, False]]))
     (True, False)
@@ -31,7 +33,7 @@ def is_complete(rated: Bools) -> bool:
 
 
 def common_items(rated: Bools) -> Bools:
-    """(systems, systems): whether two different systems have an item in common.
+    """Whether two different systems have an item in common: (systems, systems).
 
     >>> common_items(np.array([[True, True, False], [False, False, True]])).tolist()
     [[False, True, False], [True, False, False], [False, False, False]]
@@ -43,7 +45,9 @@ def common_items(rated: Bools) -> Bools:
 
 
 def blocks_of(joined: Bools) -> NDArray[np.int64]:
-    """(..., systems): number of the block of each system; `joined` pairs, and chains of them, are in one block.
+    """Number of the block of each system: (..., systems).
+
+    Systems that are `joined`, directly or through a chain of further systems, are in one block.
 
     >>> blocks_of(np.array([[False, True, False], [True, False, False], [False, False, False]])).tolist()
     [0, 0, 2]
@@ -54,9 +58,9 @@ def blocks_of(joined: Bools) -> NDArray[np.int64]:
 def weighted_item_mean(
     values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
 ) -> Floats:
-    """Means of values (..., items) over the items where they are defined, in every resample -> (B, ...).
+    """Means of values (..., items) over items in every resample: (B, ...).
 
-    NaN without any defined item.
+    Items whose value is NaN are left out. A mean is NaN if all its items are left out.
 
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
@@ -68,10 +72,11 @@ def weighted_item_mean(
 
 
 def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
-    """Mean scores of every system by every rater: scores (raters, items, systems) -> (B, raters, systems).
+    """Mean scores of every system by every rater in every resample: scores (raters, items, systems) -> (B, raters,
+    systems).
 
-    NaN if a system has no rating in the resample. Means are rounded to about twelve digits, so that systems with equal
-    means tie exactly for any order of summation.
+    A mean is NaN if the system has no rating in the resample. Means are rounded to about twelve digits, so that systems
+    with equal means tie exactly for any order of summation.
 
     >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
     [[[2.0, 2.0]]]
@@ -85,13 +90,13 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
 def system_fit(
     scores: Floats, rated: Bools, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None
 ) -> Floats:
-    """Score of every system by every rater, in every resample -> (B, raters, systems).
+    """Score of every system by every rater, in every resample: (B, raters, systems).
 
-    If each item has all systems these are means over items. Otherwise scores are fitted by least squares with effects
-    of items and systems: a system's score is its effect plus the mean item effect. So a system with difficult items is
-    not underrated, as long as others have these items, too. Scores of systems that are not connected by common items
-    are not comparable. NaN if a system has no cell in the resample. Rounded to about twelve digits, so that equal
-    scores tie exactly.
+    If each item has all systems, scores are means over items. Otherwise scores are fitted by least squares with effects
+    of items and systems. The score of a system is its effect plus the mean item effect. So a system with difficult
+    items is not under-rated, as long as other systems also have these items. Scores of systems that are not connected
+    by common items are not comparable. A score is NaN if the system has no cell in the resample. Scores are rounded to
+    about twelve digits, so that equal scores tie exactly.
 
     >>> scores = np.array([[[1.0, 2], [5, np.nan], [np.nan, 8]]])  # one easy, one hard, one harder item
     >>> fit = system_fit(scores, np.isfinite(scores[0]), units=np.arange(3), weights=np.ones((1, 3)), item_weights=None)
@@ -136,7 +141,7 @@ def system_fit(
 
 
 def _inverse(equations: Floats) -> Floats:
-    """Inverses (B, systems, systems) of Laplacians; in each block of connected systems the effects sum to 0."""
+    """Inverses (B, systems, systems) of Laplacians. In each block of connected systems, the effects sum to 0."""
     scale = np.maximum(np.abs(equations).max(axis=(1, 2), keepdims=True), 1e-300)
     equations = equations / scale
     block = blocks_of(equations < -_SAME)

@@ -60,7 +60,7 @@ def test_damaged_parquet_is_refused_and_prints_nothing(capfd: pytest.CaptureFixt
         except InputError as error:
             faults.append(str(error))
     assert len(faults) > 50
-    assert set(faults) == {"s.parquet: not a Parquet file, or a damaged one; write it again"}
+    assert set(faults) == {"s.parquet: not a Parquet file, or a damaged Parquet file; write the file again"}
     assert capfd.readouterr().err == ""
 
 
@@ -69,7 +69,9 @@ def test_where_polars_would_end_the_process_it_ends_another(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setattr(arrow, "TRIAL", "import os, sys; os.write(2, b'thread panicked'); os.abort()")
-    with pytest.raises(InputError, match=r"^s\.parquet: not a Parquet file, or a damaged one; write it again$"):
+    with pytest.raises(
+        InputError, match=r"^s\.parquet: not a Parquet file, or a damaged Parquet file; write the file again$"
+    ):
         arrow.from_parquet(written(".parquet"), "s.parquet")
     assert capfd.readouterr().err == ""
 
@@ -77,8 +79,8 @@ def test_where_polars_would_end_the_process_it_ends_another(
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"PARE" + b"x" * 20 + b"PARE", "an encrypted Parquet file; write it without encryption"),
-        (written(".parquet")[:-5], "not a Parquet file, or a damaged one; write it again"),
+        (b"PARE" + b"x" * 20 + b"PARE", "the Parquet file is encrypted; write the file without encryption"),
+        (written(".parquet")[:-5], "not a Parquet file, or a damaged Parquet file; write the file again"),
     ],
 )
 def test_parquet_that_is_refused(data: bytes, message: str) -> None:

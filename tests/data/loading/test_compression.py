@@ -35,7 +35,9 @@ def test_every_kind_is_read(tmp_path: Path, suffix: str) -> None:
     assert load_table(path).frame.rows() == ROWS
     for damaged in (path.read_bytes()[:-3], TEXT, b"x" + path.read_bytes()):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"^s\.csv\.\w+: (the \w+ file is truncated|not a \w+ file, or damaged)"):
+        with pytest.raises(
+            InputError, match=r"^s\.csv\.\w+: (the \w+ file is truncated|not a \w+ file, or a damaged one)"
+        ):
             load_table(path)
 
 
@@ -81,13 +83,16 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (zipped({"a.csv": TEXT, "b.csv": TEXT}), "s.zip: holds 2 files; select one with s.zip::FILE: a.csv, b.csv"),
-        (zipped({"readme.md": TEXT}), "s.zip: no table file in it; give one of .csv"),
+        (zipped({"readme.md": TEXT}), "s.zip: the archive holds no table file; allowed in an archive: .csv"),
         (zipped({"a.csv": TEXT})[:-30], "s.zip: a damaged or truncated zip file; copy or download it again"),
         (
             zipped({"a.csv": TEXT}, 0).replace(b"1,2", b"1,3"),
             "s.zip::a.csv: damaged, or compressed with an unsupported method (Bad CRC-32 for file 'a.csv')",
         ),
-        (zipped({"a.zip": zipped({"a.csv": TEXT})}), "s.zip: an archive inside an archive; unzip it"),
+        (
+            zipped({"a.zip": zipped({"a.csv": TEXT})}),
+            "s.zip: this is an archive inside an archive; unzip the outer archive",
+        ),
     ],
 )
 def test_zips_that_are_refused(tmp_path: Path, data: bytes, message: str) -> None:

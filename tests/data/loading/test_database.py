@@ -74,7 +74,7 @@ def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
         ("::select * from ratings; drop table ratings", "s.db: "),
         (
             "::select * from ratings where item > 9",
-            "s.db::select * from ratings where item > 9: a header without rows; give at least one row",
+            "s.db::select * from ratings where item > 9: the table has a header and no rows; give at least one row",
         ),
     ],
 )
@@ -90,7 +90,7 @@ def test_parts_that_are_refused(tmp_path: Path, kind: str, part: str, message: s
 
 def test_columns_of_one_name(tmp_path: Path) -> None:
     path = database(tmp_path / "s.db", "sqlite", RATINGS)
-    with pytest.raises(InputError, match=r"^s\.db: column 'a' occurs twice; rename one, or remove it$"):
+    with pytest.raises(InputError, match=r"^s\.db: two columns are called 'a'; rename or remove one of these columns$"):
         load_table(f"{path}::select 1 as a, 2 as a")
 
 
@@ -124,8 +124,8 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            r"^s\.db: s\.db-wal next to it holds changes that are not in the file yet; close the "
-            r"program that writes the file, or read a copy: sqlite3 s\.db"
+            r"^s\.db: s\.db-wal in the same folder holds changes that are not in s.db yet; close the program that "
+            r"writes the file, or read a copy: sqlite3 s\.db"
         ),
     ):
         load_table(path)
@@ -153,7 +153,7 @@ def test_damaged_and_empty_databases(tmp_path: Path, kind: str) -> None:
     path = database(tmp_path / "s.db", kind, RATINGS)
     whole = path.read_bytes()
     path.write_bytes(whole[:4500])
-    with pytest.raises(InputError, match=r"^s\.db: a damaged database, or one of an unsupported version \("):
+    with pytest.raises(InputError, match=r"^s\.db: a damaged database, or a database of an unsupported version \("):
         load_table(path)
     path.unlink()
     database(path, kind, RATINGS, "DROP TABLE ratings")

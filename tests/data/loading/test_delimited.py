@@ -84,12 +84,13 @@ def test_a_comma_between_commas_is_never_a_decimal_one(tmp_path: Path) -> None:
             "item,system,ann\n".encode("utf-16-le"),
             "a NUL character in line 1; the file is binary, or UTF-16 without a byte order mark",
         ),
-        ('"', "a header without rows; give at least one row"),
-        ('""""""', "a header without rows; give at least one row"),
+        ('"', "the table has a header and no rows; give at least one row"),
+        ('""""""', "the table has a header and no rows; give at least one row"),
         ("a" * 200_000 + "\n1\n", "the header cannot be read: field larger than field limit"),
         (
             ",".join(map(str, range(10_001))) + "\n" + "1," * 10_000 + "1\n",
-            "10001 columns; at most 10000 can be read. Write a row per rating: item, system, rater, score",
+            "the table has 10001 columns; at most 10000 can be read. Write one row per rating: item, system, "
+            "rater, score",
         ),
     ],
 )

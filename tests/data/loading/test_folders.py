@@ -80,7 +80,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     (path / "data-00001-of-00002.arrow").unlink()
     refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download")
     write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
-    refused("mine: lists '../mine/data-00000-of-00002.arrow', which is not the name of a file in the folder")
+    refused("mine: the entry '../mine/data-00000-of-00002.arrow' is not the name of a file in the folder")
     write(path / "state.json", _data_files=[])
     refused("mine: data files are missing: all")
     write(path / "state.json", _data_files=7)
@@ -98,7 +98,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="^mine: there is only one split; remove '::train'$"):
         read(f"{path}::train")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
-    refused("mine: lists '..', which is not the name of a file in the folder")
+    refused("mine: the entry '..' is not the name of a file in the folder")
 
 
 SHARDS = [f"train-{number:05}-of-00003" for number in range(3)]
@@ -120,7 +120,7 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value) == (
-        "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download them"
+        "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download the missing shards"
     )
     (path / "train-00002-of-00003.parquet").unlink()
     with pytest.raises(InputError, match=r"^hub: 2 of 3 shards of train are missing \(train-00001-of-00003, ...\)"):
@@ -132,7 +132,10 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     sharded(path, ["train-00000-of-00004"])
     with pytest.raises(
         InputError,
-        match=r"^hub: shards of train are from sets of different sizes \(3, 4\); keep the shards of one set$",
+        match=(
+            r"^hub: shards of train belong to sets with different numbers of shards \(3, 4\); keep the shards of "
+            "one set$"
+        ),
     ):
         read(f"{path}::train")
 

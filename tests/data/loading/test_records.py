@@ -38,7 +38,7 @@ def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monke
 
 def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size, "AT_ONCE", 2)
-    with pytest.raises(InputError, match="row 2, 5 is not a JSON object; every row must be one"):
+    with pytest.raises(InputError, match="row 2, 5 is not a JSON object; every row must be a JSON object"):
         from_lines('{"a": 1}\n[1]\n{"a": 1}\n{"a": 1}\n2\n', "rows.jsonl")
 
 

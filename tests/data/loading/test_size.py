@@ -19,7 +19,7 @@ from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
 from custodes.question_commands import channel_table
 
-KEEP = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
+KEEP = "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,21 @@ def test_labels_are_counted_as_they_are_written_out(
     with pytest.raises(InputError) as error:
         load_table(path)
     assert str(error.value) == (
-        f"{path.name}: its cells take more than 0 MiB when decoded; select columns or rows, and write them to a file"
+        f"{path.name}: the decoded cells take more than 0 MiB; write a file with fewer columns or rows"
     )
 
 
 @pytest.mark.parametrize("read", [Schema.load, State.read, lambda path: channel_table(str(path))])
 def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object) -> None:
     with pytest.raises(
-        InputError, match="^/dev/zero: this is a pipe or device; give the content on standard input: - < /dev/zero"
+        InputError, match="^/dev/zero: this is a pipe or device; pass the content on standard input: - < /dev/zero"
     ):
         read("/dev/zero")  # type: ignore[operator]
     monkeypatch.setattr(source, "SMALL", 10)
     (tmp_path / "s").write_bytes(bytes(11))
-    with pytest.raises(InputError, match=r"s: 0 MiB; a \w+ may have at most 0 MiB\. Give another file$"):
+    with pytest.raises(
+        InputError, match=r"s: the file has 0 MiB, but a \w+ may have at most 0 MiB; give a smaller file$"
+    ):
         read(tmp_path / "s")  # type: ignore[operator]
 
 

@@ -70,7 +70,12 @@ def test_notes_on_side_tables_are_told(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.data.loading.source.LARGEST", 10)
     piped(monkeypatch, CSV)
-    with pytest.raises(InputError, match="^standard input: more than 0 MiB; save it as a file and give its path$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "^standard input: the input has more than 0 MiB; save the input as a file and give the path of the file$"
+        ),
+    ):
         read("-")
 
 
@@ -89,7 +94,7 @@ def test_a_pipe_that_may_wait_and_a_device_without_end_are_not_opened(tmp_path: 
     make(path)  # type: ignore[operator]
     with pytest.raises(InputError) as error:
         read(path)
-    assert str(error.value) == f"{path}: this is a pipe or device; give the content on standard input: - < {path}"
+    assert str(error.value) == f"{path}: this is a pipe or device; pass the content on standard input: - < {path}"
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +114,7 @@ def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: 
     with pytest.raises(InputError, match=r"^s\.csv: the folder is empty"):
         read(tmp_path / "s.csv")
     (tmp_path / "t.csv").write_bytes(CSV)
-    with pytest.raises(InputError, match=r"^t\.csv: a single table without parts; remove '::wmt/en-de'$"):
+    with pytest.raises(InputError, match=r"^t\.csv: the file holds one table and has no parts; remove '::wmt/en-de'$"):
         read(f"{tmp_path}/t.csv::wmt/en-de")
 
 
@@ -143,7 +148,10 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
             b"ARROW1\0\0",
             "the content is an Arrow file, which does not match the suffix; rename the file to end in .arrow",
         ),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet in the old .xls format, or one with a password; save"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "a spreadsheet in the old .xls format, or a spreadsheet with a password; save",
+        ),
     ],
 )
 def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:

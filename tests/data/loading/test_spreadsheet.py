@@ -99,8 +99,8 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
                 "must start with the names of its columns"
             ),
         ),
-        ([["a", "a"], [1, 2]], "column 'a' occurs twice; rename one, or remove it"),
-        ([HEADER], "a header without rows; give at least one row"),
+        ([["a", "a"], [1, 2]], "two columns are called 'a'; rename or remove one of these columns"),
+        ([HEADER], "the table has a header and no rows; give at least one row"),
         ([], "no cell is filled"),
     ],
 )
@@ -116,7 +116,11 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
     for name, data, message in (
         ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
         ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
-        ("s.xls", OLE + bytes(600), "a spreadsheet in the old .xls format, or one with a password; save it as .xlsx"),
+        (
+            "s.xls",
+            OLE + bytes(600),
+            "a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet as .xlsx",
+        ),
         (
             "s.csv",
             whole,

@@ -179,7 +179,7 @@ def test_people_in_no_pattern_are_told() -> None:
         ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' gives no rater; add {rater}, or map rater"),
         (
             {**OUTPUT, "score": "human_{aspect}_ann{repeat}", "aspect": "output"},
-            "both give the aspect; leave {aspect} out, or map aspect to no column",
+            "both give the aspect; remove {aspect} from the pattern, or map no column to aspect",
         ),
         ({**OUTPUT, "score": "human_{rater}_ann{aspect:1}"}, ""),
         (
@@ -248,7 +248,11 @@ def test_a_row_of_the_wide_table_is_named() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("demo", {"columns": OUTPUT}, "columns: no input is a table, so nothing can be mapped; leave the mapping out"),
+        (
+            "demo",
+            {"columns": OUTPUT},
+            "columns: a mapping applies only to tables, and no input is a table; leave columns out",
+        ),
         (
             wide("ann"),
             {"columns": {**OUTPUT, "group": "doc_id"}, "items": pl.DataFrame({"item": ["d0"], "group": ["x"]})},

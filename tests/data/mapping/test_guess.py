@@ -188,7 +188,7 @@ def test_what_was_said_is_kept_in_the_suggestion() -> None:
 )
 def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
     with pytest.raises(
-        cu.InputError, match="match no reader; the nearest is .* near readers: .*--column item=NAME"
+        cu.InputError, match="match no reader; the most similar reader is .* similar readers: .*--column item=NAME"
     ) as error:
         cu.read(frame)
     assert "try" not in str(error.value)
@@ -267,8 +267,8 @@ def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
         cu.InputError,
         match=(
             "table: columns doc_id, model, output, humanStyle1, humanStyle2, humanDepth1, "
-            "humanDepth2, bleu match no reader; the nearest is wide, which lacks 'item' and "
-            "'system'; near readers: wide"
+            "humanDepth2, bleu match no reader; the most similar reader is wide, which also needs 'item' and "
+            "'system'; similar readers: wide"
         ),
     ):
         cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
@@ -289,13 +289,13 @@ def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
     for table in (frame, frame.rename({"winner": "preferred"})):
         with pytest.raises(
             cu.InputError,
-            match="match no reader; the nearest is battles",
+            match="match no reader; the most similar reader is battles",
         ) as error:
             cu.read(table)
         assert "preference=" not in str(error.value)
     with pytest.raises(
         cu.InputError,
-        match="match no reader; the nearest is battles",
+        match="match no reader; the most similar reader is battles",
     ):  # an order that cannot be read
         cu.read(frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3)))
 
@@ -351,7 +351,7 @@ def test_a_fact_of_a_request_is_no_system() -> None:
 
 
 def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
-    with pytest.raises(cu.InputError, match=r"nearest is battles, .*--column system_a=NAME .*winner=NAME$") as error:
+    with pytest.raises(cu.InputError, match=r"reader is battles, .*--column system_a=NAME .*winner=NAME$") as error:
         cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))
     assert str(error.value).count(" (") == 3
 

@@ -124,7 +124,9 @@ def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
     path.write_text(json.dumps({"version": 2, "out": {"rows": rows, "prompts": [{"p": 1}]}}))
     study = cu.read(path)
     assert study.ratings.frame.height == 4
-    assert study.notes[0].message == "log.json: the rows are the entries of 'out.rows'; others: log.json::out.prompts"
+    assert study.notes[0].message == (
+        "log.json: the rows are read from the list 'out.rows'; other lists: log.json::out.prompts"
+    )
     assert cu.read(f"{path}::out.rows").ratings.frame.equals(study.ratings.frame)
     with pytest.raises(cu.InputError, match=r"log.json: no list named 'out.row' \(did you mean 'out.rows'\?\)"):
         cu.read(f"{path}::out.row")
@@ -132,7 +134,7 @@ def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
     with pytest.raises(cu.InputError, match=r"log.json: holds 2 lists; select one with log.json::LIST: a, b"):
         cu.read(path)
     path.write_text(json.dumps(rows))
-    with pytest.raises(cu.InputError, match=r"log.json: a single table without parts; remove '::a'"):
+    with pytest.raises(cu.InputError, match="log.json: the file holds one table and has no parts; remove '::a'"):
         cu.read(f"{path}::a")
 
 

@@ -56,7 +56,8 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     told = next(note.message for note in study.notes if note.rule == "graded-preference")
     assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in told
     assert told.endswith(
-        "The table reference of leaderboard has AlpacaEval's win rate, the mean of preference - 1, 43.8 %"
+        "The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it (mean of "
+        "preference - 1, 43.8 %)"
     )
 
 

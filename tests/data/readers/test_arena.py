@@ -169,7 +169,7 @@ def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
         InputError,
         match=(
             "table: columns question_id, model_a, model_b, winner, judge, conversation_a, "
-            "conversation_b, turn and 4 more match no reader; the nearest"
+            "conversation_b, turn and 4 more match no reader; the most similar"
         ),
     ):
         read(frame)
@@ -207,7 +207,7 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
             {"conversation_a": ["[[3]]", "", "", ""]},
             "table, row 1: a conversation must be a text or a list of {role, content}",
         ),
-        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that starts with one"),
+        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that starts with a name"),
         ({"winner": ["me", "model_a", "model_a", "tie"]}, "table: 1 of 3 verdicts cannot be read ('me' in row 1)"),
         ({"question_id": ["", "1", "2", "3"]}, "table: column 'question_id' is empty in row 1"),
     ],

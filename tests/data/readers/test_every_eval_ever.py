@@ -116,7 +116,9 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
     assert study.outputs is not None
     assert study.outputs.texts["text"].head(1).to_list() == ["Hello 0."]
     path.write_text(json.dumps({**lines[0], "evaluation": {}}))
-    with pytest.raises(cu.InputError, match=r"samples.jsonl, line 1: the layout is not that of an instance-level file"):
+    with pytest.raises(
+        cu.InputError, match=("samples.jsonl, line 1: this does not have the layout of an instance-level file")
+    ):
         cu.read(path)
 
 
@@ -126,7 +128,7 @@ def test_convert_says_what_does_not_fit(tmp_path: Path, custodes: Run) -> None:
     into = f"{tmp_path / 'data'}/"
     ran = custodes("convert", str(tmp_path / "battles.csv"), "--to", "every-eval-ever", "-o", into)
     assert ran.status == 2
-    assert "1 verdicts are left out" in ran.err
+    assert "the verdicts (1) are left out" in ran.err
     assert "holds scores of outputs, but the input has no scores" in ran.err
     ran = custodes("convert", "demo", "--to", "every-eval-ever", "-o", str(tmp_path / "x.csv"))
     assert "give -o DIR/" in ran.err

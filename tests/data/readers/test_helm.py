@@ -89,8 +89,8 @@ def test_runs_that_are_not_whole_are_one_line(tmp_path: Path) -> None:
     assert "/per_instance_stats.json: malformed JSON at column " in message(folder)
     write_json(folder / "per_instance_stats.json", [{"instance_id": "id1"}])
     assert message(folder).endswith(
-        "mmlu-subject=law,model=org_aster/per_instance_stats.json: the layout is not that of a "
-        "run of HELM: Object missing required field `stats` - at `$[0]`"
+        "mmlu-subject=law,model=org_aster/per_instance_stats.json: this does not have the layout of a run of HELM: "
+        "Object missing required field `stats` - at `$[0]`"
     )
     write_json(folder / "per_instance_stats.json", [])
     assert message(folder).endswith("no sample has a score; give logs with scores")

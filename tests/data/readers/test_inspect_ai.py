@@ -77,8 +77,8 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
     assert message(path).startswith(
-        "a.json: 1 scores are text in a scorer with numbers (match 'maybe'); allowed are numbers and C, P, I, N, yes, "
-        "true, no, false. To drop and count such"
+        "a.json: 1 scores are text although their scorer also gives numbers (match 'maybe'); allowed: numbers and "
+        "C, P, I, N, yes, true, no, false. To drop and count these"
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
@@ -123,7 +123,7 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         (
             {"version": 2, "eval": {"model": "m"}},
             (
-                "a.json: the layout is not that of a log of inspect_ai: Object missing required field "
+                "a.json: this does not have the layout of a log of inspect_ai: Object missing required field "
                 "`task` - at `$.eval`; it has the keys version, eval"
             ),
         ),
@@ -164,8 +164,8 @@ def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
     assert message(tmp_path / "d.eval", reader="inspect_ai") == expected
     write_eval(tmp_path / "e.eval", inspect_log([inspect_sample(1) | {"scores": [1]}]))
     assert message(tmp_path / "e.eval").startswith(
-        "e.eval, samples/1_epoch_1.json: the layout is not that of a log of inspect_ai: "
-        "Expected `object | null`, got `array`"
+        "e.eval, samples/1_epoch_1.json: this does not have the layout of a log of inspect_ai: Expected `object | "
+        "null`, got `array`"
     )
     assert "no parts; remove ::qa from the path" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
 

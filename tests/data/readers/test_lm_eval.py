@@ -64,8 +64,8 @@ def test_values_that_are_no_number_of_a_sample_are_left_out_and_counted(tmp_path
     assert study.metrics == ("acc",)
     assert [note.message for note in study.notes] == [
         (
-            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: 2 values are not numbers of a sample "
-            "and were dropped (bleu, word_perplexity)"
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: 2 values are not single numbers and were dropped "
+            "(bleu, word_perplexity)"
         )
     ]
 
@@ -95,7 +95,7 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
     [
         (
             [{"doc_id": 0, "resps": "x"}],
-            "line 1: the layout is not that of samples of lm-evaluation-harness: Expected `array`,",
+            "line 1: this does not have the layout of samples of lm-evaluation-harness: Expected `array`,",
         ),
         (
             [lm_eval_sample(0, acc=float("inf"))],

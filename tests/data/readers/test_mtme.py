@@ -141,15 +141,15 @@ LINES = "lines, expected 2 (one per line of the source)"
         (
             DA,
             "S1\t1\nS1\t2\nS2\t3\n",
-            "1 lines for system 'S2', expected 2 (the source has 2 lines; 2 systems, 3 lines,",
+            "system 'S2' has 1 lines, expected 2 (the source has 2 lines, this file 3 lines for 2 systems,",
         ),
         (
             "metric-scores/en-de/only.sys-refA.sys.score",
             "S1\t1\nS1\t2\n",
-            "2 lines for system 'S1', expected 1 (the source has 2 lines; 1 systems, 2 lines, expected 1)",
+            "system 'S1' has 2 lines, expected 1 (the source has 2 lines, this file 2 lines for 1 systems, expected 1)",
         ),
         (BLEU, "S1\t1\nS1\n", "line 2 is not SYSTEM<TAB>SCORE"),
-        (BLEU, "S1\t1\nS1\tgood\n", "score 'good' in row 2 is not a number; leave the cell empty where nothing was"),
+        (BLEU, "S1\t1\nS1\tgood\n", "score 'good' in row 2 is not a number; if nothing was rated, leave the cell"),
         (BLEU, "S1\t1\nS1\tinf\n", "score is infinite in row 2; a score must be finite"),
         ("system-outputs/en-de/S1.txt", "a\nb\nc\n", f"3 {LINES}"),
         ("references/en-de.refA.txt", "a\n", f"1 {LINES}"),

@@ -122,7 +122,7 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
-    assert "write left and right for positions" in notes["place-or-column"].message
+    assert "if positions are meant, write left and right" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
     assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
@@ -138,11 +138,13 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
     [
         (
             rows_of(("A1", "B1", "A", "1")),
-            "table: order is 1 (rows 1), which may mean 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+            "table: the meaning of order 1 (rows 1) is unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 "
+            "(first or second order)",
         ),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
-            "table: order is 0, 2 (rows 1, 2), which may mean 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+            "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) or "
+            "1, 2 (first or second order)",
         ),
         (
             rows_of(("A1", "B1", "A", "sideways")),
@@ -150,7 +152,7 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         ),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
-            "table: winner 'left' in row 2 names a position, and the presentation order of that row is unknown;",
+            "table: winner 'left' in row 2 names a position, but the presentation order of this row is unknown;",
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("A1", "B1", "A", "ab")),
@@ -159,8 +161,8 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
             (
-                "table: order 'ab' contradicts the swapped names in rows 1, 2: by order and names, the "
-                "same system was shown first in all these rows. If the names"
+                "table: the names in rows 1, 2 are swapped, but with order 'ab' the same system was shown first in "
+                "all these rows. If the names"
             ),
         ),
     ],
@@ -233,10 +235,9 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
     with pytest.raises(InputError) as error:
         read(said(20))
     assert str(error.value) == (
-        f"table: winner {first}, {second} may mean the column or the position; it was "
-        "read as the column (80 % of comparisons have contradictory verdicts in this reading, 20 % if "
-        "the cells mean the position). Write left and right for positions, or model_a and model_b for "
-        "columns"
+        f"table: winner {first}, {second} may be a column or a position and was read as a column (80 % of "
+        "comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the position). Write left "
+        "and right for positions, or model_a and model_b for columns"
     )
     assert "place-or-column" in {note.rule for note in read(said(19)).notes}
 

@@ -63,7 +63,7 @@ def test_a_reader_of_another_package_reads_and_is_listed(install: Install) -> No
     with pytest.raises(OptionError, match=r"did you mean 'marks'.*mtme, marks$"):
         read(TABLE, reader="mark")
     with pytest.raises(
-        InputError, match=r"nearest is marks, which lacks 'mark'.*: marks \(essay, writer, marker, mark\)"
+        InputError, match=r"reader is marks, which also needs 'mark'.*: marks \(essay, writer, marker, mark\)"
     ):
         read(TABLE.drop("mark"))
 
@@ -79,13 +79,13 @@ def test_ours_come_first_and_need_no_other(install: Install) -> None:
     ("code", "reason"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("READER = 3", "its type must be TableReader, and is int"),
+        ("READER = 3", "its type must be TableReader, but it is int"),
         ("READRE = 3", "AttributeError: module 'marking' has no attribute 'READER'"),
         ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
         ("raise RuntimeError", "RuntimeError"),
         ("def oops(:", r"SyntaxError: .*"),
-        (MARKS.replace('"marks"', '"wide"'), "the name 'wide' belongs to another reader already; give it another name"),
-        (MARKS.replace('"marks"', '"mtme"'), "the name 'mtme' belongs to another reader already; give it another name"),
+        (MARKS.replace('"marks"', '"wide"'), "another reader already has the name 'wide'; choose another name"),
+        (MARKS.replace('"marks"', '"mtme"'), "another reader already has the name 'mtme'; choose another name"),
         (MARKS.replace("columns=(", "columns=() and ("), r"its columns are \(\), expected tuples of names"),
         (MARKS.replace('(("essay", "writer", "marker", "mark"),)', '("essay",)'), r"its columns are \('essay',\), .*"),
     ],
@@ -106,7 +106,7 @@ def test_two_packages_with_one_name(install: Install) -> None:
     install(MARKS, name="first")
     with pytest.warns(
         CustodesWarning,
-        match=r"\(second:READER\) of the package custodes-second 1.2.*'marks' belongs",
+        match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'",
     ):
         assert (*OURS, "marks") == readers.READERS
     assert "custodes-first" in read(TABLE).notes[0].message

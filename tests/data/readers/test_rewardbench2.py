@@ -126,8 +126,8 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=(
-            "^table, row 1: the layout is not that of the data of RewardBench: Expected `str`, got "
-            r"`array` - at `\$\[0\]`"
+            "^table, row 1: this does not have the layout of the data of RewardBench: Expected `str`, got `array` "
+            r"- at `\$\[0\]`"
         ),
     ):
         read(pl.DataFrame(row))
@@ -155,8 +155,8 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
         (
             {"subset": 3},
             (
-                "reward.json: the layout is not that of scores of RewardBench: Expected `array`, got "
-                "`int` - at `$.subset`; it has the keys chat_template,"
+                "reward.json: this does not have the layout of scores of RewardBench: Expected `array`, got `int` "
+                "- at `$.subset`; it has the keys chat_template,"
             ),
         ),
     ],

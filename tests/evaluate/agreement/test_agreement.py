@@ -111,7 +111,7 @@ def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
     marked = few.metrics["unreliable"].to_list()
     assert marked == [list(STATISTICS)] * few.metrics.height
     (note,) = (note for note in few.notes if note.rule == "few-clusters")
-    assert note.message.startswith("3 clusters of items: intervals of sample_accuracy")
+    assert note.message.startswith("there are only 3 clusters of items, so intervals of sample_accuracy")
     assert note.count == 3
     enough = agreement(study_of(scores_of(0, items=4)), resamples=20)
     assert enough.metrics["unreliable"].to_list() == [["acc_eq_epsilon"]] * few.metrics.height

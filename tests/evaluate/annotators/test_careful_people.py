@@ -66,7 +66,7 @@ def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
     assert found.annotators["p_careless"].is_null().all()
     (note,) = [note.message for note in found.notes if note.rule == "no-agreement"]
     assert (
-        "verdicts: agreement is too low to tell whether 3 annotators are careless: the other annotators "
+        "verdicts: the data cannot show whether 3 annotators are careless, because the other annotators "
         "agree too little with one another"
     ) in note
 

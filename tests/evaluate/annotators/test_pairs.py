@@ -43,4 +43,4 @@ def test_fewer_than_ten_speak_of_themselves() -> None:
     made = cu.annotators(cu.read(answers(people=9)), method="majority", annotator_type="persons", resamples=0).pairs
     assert made["margin_low"].is_null().all()
     assert made["margin"].is_not_null().all()
-    assert set(made["reason"]) == {"fewer than 10 annotators: the estimate describes only these"}
+    assert set(made["reason"]) == {"fewer than 10 annotators: the estimate describes only these annotators"}

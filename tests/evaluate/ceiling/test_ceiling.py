@@ -55,7 +55,7 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     few = {key: values[:11] for key, values in planted().items()}
     told = [note.message for note in asked(few, resamples=20).notes if note.rule == "few-clusters"]
     (message,) = told
-    assert message.startswith("11 clusters of items: intervals are unreliable")
+    assert message.startswith("there are only 11 clusters of items, so intervals are unreliable")
     enough = {key: values[:12] for key, values in planted().items()}
     for made in (asked(few, resamples=0), asked(enough, resamples=20)):
         assert "few-clusters" not in [note.rule for note in made.notes]
@@ -123,7 +123,7 @@ def test_annotators_without_an_output_in_common_have_no_halves() -> None:
     made = asked(scores, resamples=20)
     assert made.annotators["split_half"].to_list() == made.annotators["attainable"].to_list() == [None]
     assert [note.message for note in made.notes if note.rule == "no-split-half"] == [
-        "annotators cannot be split into halves that rated the same outputs: 'style'"
+        "for 'style', annotators cannot be split into halves that rated the same outputs"
     ]
 
 
@@ -139,7 +139,7 @@ def test_history_follows_the_dates_of_release() -> None:
     assert abs(history["kendall"][0]) < 0.1 < 0.5 < history["kendall"][1]
     assert history["kendall_low"][1] < history["kendall"][1] < history["kendall_high"][1]
     assert [note.message for note in made.notes if note.rule == "undated-metrics"] == [
-        "1 metrics have no release date and are missing in the history"
+        "1 metrics have no release date, so the history excludes them"
     ]
     everyone = ceiling(
         study.describe(raters=pl.DataFrame({"rater": ["*"], "date": ["2020"]})), model="ridge", resamples=0
@@ -153,7 +153,7 @@ def test_one_aspect_has_metrics_alone_and_says_so() -> None:
     assert made.gaps.height == made.information.height == 0
     assert set(made.lasso["kind"]) == {"metric"}
     assert [note.message for note in made.notes if note.rule == "one-aspect"] == [
-        ("annotators rated one aspect only: there are no features from other aspects (humans, both, information)")
+        "annotators rated only one aspect, so there are no features from other aspects (humans, both, information)"
     ]
     schema = asked(planted(), resamples=0)
     for name in ("gaps", "information", "annotators", "history", "halo"):
@@ -193,7 +193,9 @@ def test_a_constant_target_or_metric_is_named_and_left_out() -> None:
     assert set(made.prediction["target"]) == {"style"}
     assert made.prediction["features"].to_list() == ["metrics"]
     assert "flat" not in made.next["metric"]
-    assert dict(made.left_out.rows()) == dict.fromkeys(("human:truth", "flat"), "constant, so it ranks nothing")
+    assert dict(made.left_out.rows()) == dict.fromkeys(
+        ("human:truth", "flat"), "its scores are constant, so it ranks nothing"
+    )
     scores["ann", "style"][:] = 3.0
     with pytest.raises(InputError, match="nothing to predict"):
         asked(scores)
@@ -215,7 +217,7 @@ def test_two_clusters_are_the_least(model: Any) -> None:
     assert made.forward["chosen"].null_count() == 8
     assert made.next["added"].null_count() == 0
     assert "two-clusters" in [note.rule for note in made.notes]
-    with pytest.raises(InputError, match="one item or cluster, and cross-validation needs two; give more items"):
+    with pytest.raises(InputError, match="one item or cluster, but cross-validation needs two; give more items"):
         ceiling(clustered(1), model=model)
     three = ceiling(clustered(3), model=model, resamples=0)
     assert three.forward.filter(pl.col("target") == "style")["kendall"].null_count() == 0
@@ -228,7 +230,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
     table = rows_of(planted()).filter((pl.col("aspect") != "truth") | (pl.col("item") == "i000"))
     made = ceiling(study_from(table), model="ridge", resamples=0)
     assert dict(made.left_out.rows()) == {
-        "human:truth": "annotators rated only one item or cluster, and cross-validation needs two"
+        "human:truth": "annotators rated only one item or cluster, but cross-validation needs two"
     }
     # It neither is a target nor tells of another.
     alone = ceiling(study_from(table), model="ridge", aspect="!truth", resamples=0)
@@ -236,7 +238,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
         assert made.to_frame(name).equals(alone.to_frame(name)), name
     assert made.prediction["features"].to_list() == ["metrics"]
     for plain in ("item", "plain"):
-        with pytest.raises(InputError, match="nothing to predict: .* of one item or cluster only"):
+        with pytest.raises(InputError, match="nothing to predict, .* of only one item or cluster"):
             ceiling(study_from(table.filter(pl.col("aspect") != "style")), folds=plain, model="ridge")
 
 

@@ -105,7 +105,7 @@ def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
     strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
     made = asked(pl.concat([table, few, strange]), resamples=20)
     assert noted(made, "halo-annotators") == [
-        "excluded from the halo table, as they share too few outputs with others: ann3, ann4"
+        "the halo table excludes annotators who share too few outputs with other annotators: ann3, ann4"
     ]
     assert made.halo.height == 9
     assert made.halo["kendall"].null_count() == 0
@@ -145,14 +145,14 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
 def test_one_annotator_is_noted() -> None:
     told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
     assert told == [
-        ("ratings of one annotator only: agreement between annotators is unknown (tables annotators, halo)")
+        "only one annotator gave ratings, so agreement between annotators is unknown (tables annotators, halo)"
     ]
     table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
     table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))
     told = noted(asked(table), "one-annotator")
     assert told == [
         (
-            "ratings of 'aspect1' of one annotator only: "
+            "only one annotator gave ratings of 'aspect1', so "
             "agreement between annotators is unknown (tables annotators, halo)"
         )
     ]

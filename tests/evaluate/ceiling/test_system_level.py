@@ -69,7 +69,7 @@ def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) 
 
 def test_too_few_systems_are_refused() -> None:
     scores = {key: values[:, :5] for key, values in many_systems().items()}
-    with pytest.raises(InputError, match=r"5 systems with human ratings for aspect '\w+': .* at least 6; use level="):
+    with pytest.raises(InputError, match=r"5 systems .* for aspect '\w+' are too few: .* at least 6; use level="):
         asked(scores, level="system")
     few = asked({key: values[:, :6] for key, values in many_systems().items()}, level="system", resamples=20)
     assert "few-systems" in [note.rule for note in few.notes]

@@ -90,8 +90,8 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     notes = [note.message for note in warned.notes if note.rule == "negative-agreement"]
     assert len(notes) == 1
     assert notes[0].startswith(
-        "rankings opposite to human ratings: distance. If lower is better, declare it in the "
-        "raters file (higher_is_better = false), else the distances"
+        "these metrics rank opposite to human ratings: distance. If lower scores are better, declare it in the "
+        "raters file (higher_is_better = false); otherwise the distances"
     )
     turned = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))
     made = complementarity(turned, resamples=50)
@@ -147,7 +147,8 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
     together = complementarity(judged(scores), aspect="style", resamples=0)
     told = [note.message for note in together.notes if note.rule == "no-pairs"]
     assert told == [
-        ("no two raters to compare for human-human; human_raters='annotators' compares the annotators one by one")
+        "there are no two raters to compare for human-human; human_raters='annotators' compares the annotators one by "
+        "one"
     ]
     assert made.provenance.options["human_raters"] == "annotators"
 
@@ -158,7 +159,7 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
     assert made.averages["complementarity"].is_null().to_list() == [True, False, True]
     assert made.averages["pairs"].to_list() == [0, 1, 0]
     told = noted(made, "no-pairs")
-    assert told == ["no two raters to compare for human-human, metric-metric"]
+    assert told == ["there are no two raters to compare for human-human, metric-metric"]
     assert made.gaps["difference"].null_count() == 3
     whole = complementarity(judged(small(1)), resamples=20)
     for name in ("components", "coordinates", "clusters", "summary"):
@@ -169,7 +170,7 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     told = noted(complementarity(judged(small(1, items=11)), resamples=20), "few-clusters")
     (message,) = told
-    assert message.startswith("11 clusters of items: intervals are unreliable")
+    assert message.startswith("there are only 11 clusters of items, so intervals are unreliable")
     assert not noted(complementarity(judged(small(1, items=12)), resamples=20), "few-clusters")
     assert not noted(complementarity(judged(small(1)), resamples=0), "few-clusters")
 
@@ -180,7 +181,7 @@ def test_mixed_pairs_of_people_are_noted() -> None:
     told = noted(complementarity(judged(scores), human_raters="annotators", resamples=0), "mixed-human-pairs")
     assert len(told) == 1
     assert told[0].startswith(
-        "human-human is a mean over pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
+        "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
         "that differ in annotator and aspect; select one aspect"
     )
     assert not noted(complementarity(judged(scores), resamples=0), "mixed-human-pairs")
@@ -192,7 +193,7 @@ def test_mixed_pairs_of_people_are_noted() -> None:
 def test_nobody_with_a_ranking_is_refused() -> None:
     scores = {key: values * 0 + 1 for key, values in small(1).items()}
     with pytest.raises(
-        InputError, match="^small: no two raters rank two common outputs; select raters that are not constant"
+        InputError, match="^small: no two raters rank the same two outputs; select raters whose scores vary"
     ):
         complementarity(judged(scores))
 

@@ -156,7 +156,10 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     row = made.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
     assert row["with_humans"] is row["with_metrics"] is row["position"] is None
     what = "systems of an item" if level == "system" else "items of a system"
-    assert dict(made.left_out.rows()) == {"flat": "constant, so it ranks nothing", "stuck": f"rates all {what} equally"}
+    assert dict(made.left_out.rows()) == {
+        "flat": "its scores are constant, so it ranks nothing",
+        "stuck": f"rates all {what} equally",
+    }
     told = " ".join(note.message for note in made.notes if note.rule == "constant-rater")
     assert "flat" in told
     assert "stuck" in told
@@ -171,6 +174,6 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     note = next(note for note in made.notes if note.rule == "undefined-distances")
     assert note.count == 5
     assert note.message.startswith(
-        "5 rankings of pairs of raters excluded from the means (tau-b): on these items one "
-        "rater is constant, or they rated fewer than two common"
+        "the means exclude 5 distances between two rankings (tau-b), because on the same item a "
+        "rater is constant, or the two raters rated fewer than two common"
     )

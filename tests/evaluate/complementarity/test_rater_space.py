@@ -28,7 +28,7 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
     things = "systems" if level == "system" else "items"
     what = f"{n - len(gone)} of {n} {things}"
     assert noted(made, "partial-representation") == [
-        f"components and coordinates use {what}; each of the other {things} lacks a rank by some rater"
+        f"components and coordinates use {what}, because at least one rater did not rank the other {things}"
     ]
     assert made.summary["ranked"].to_list() == [n - len(gone)]
     place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
@@ -50,7 +50,7 @@ def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -
     scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
     made = complementarity(judged(scores), level=level, resamples=20)
     what = "system" if level == "system" else "item"
-    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: no component or coordinate"}
+    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}, so components exclude this rater"}
     assert set(made.coordinates["rater"]) == set(NAMES.values())
     assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
     assert made.summary["raters"].to_list() == [6]
@@ -77,7 +77,7 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     made = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
     assert made.pairs["complementarity"].null_count() == 16
     assert noted(made, "unconnected-raters") == [
-        "16 pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
+        "16 pairs of raters ranked nothing in common; in the table clusters, these pairs have the average similarity"
     ]
     people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
     halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
@@ -100,7 +100,9 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     lonely[7] = np.arange(5)
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
     made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
-    assert dict(made.left_out.rows()) == {"lonely": "ranked nothing in common with others: no cluster"}
+    assert dict(made.left_out.rows()) == {
+        "lonely": "ranked nothing in common with other raters, so clusters exclude this rater"
+    }
     assert set(made.clusters["rater"]) == set(NAMES.values())
     assert not noted(made, "unconnected-raters")
 

@@ -176,14 +176,16 @@ def test_own_systems_need_people_and_systems_enough() -> None:
     few = asked(study, systems="s1,s2,s3")
     assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fit the curve"}
     without = asked(planted(PLANTED[3:4], World(items=40, people=0), 1))
-    assert set(without.own_systems["reason"]) == {"no human ratings of its own systems"}
+    assert set(without.own_systems["reason"]) == {"there are no human ratings of the judge's own systems"}
     assert set(without.findings.filter(kind="length")["reason"]) == {"no human ratings of which output is better"}
 
 
 def test_one_person_cannot_tell_length_from_quality() -> None:
     made = asked(planted(PLANTED[:1], World(items=80, people=1), 1))
     row = made.length.filter(rater="fair").row(0, named=True)
-    assert row["reason"].startswith("only one annotator, whose noise cannot be estimated; two or more are needed")
+    assert row["reason"].startswith(
+        "there is only one annotator, but the noise of human ratings is estimated from two or more"
+    )
     assert row["raw_effect"] > 0
 
 
@@ -213,7 +215,7 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(
         InputError,
-        match="table: no verdicts, no scores of two outputs of one item, and no output",
+        match="table: there are no verdicts, no scores of two outputs of one item, and no output",
     ):
         asked(cu.read(lonely))
     with pytest.raises(OptionError, match="judgee"):
@@ -279,8 +281,8 @@ def test_check_tells_of_orders() -> None:
     told = rules(*rows[:70], *lost)
     assert "one-of-two-orders" not in told
     assert (
-        "5 comparisons excluded: queried in both orders, but with a verdict in only one order (judge 5), so "
-        "the rater's position preference does not cancel;"
+        "5 comparisons are excluded because they were queried in both orders and have a verdict in only one order "
+        "(judge 5), so the position preference of the rater does not cancel."
     ) in told["half-judged"]
 
 

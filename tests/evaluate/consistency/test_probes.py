@@ -70,7 +70,7 @@ def test_order_and_repeat_stand_in_the_same_table() -> None:
 def test_no_answer_is_inconclusive() -> None:
     made = cu.consistency(length_only((None, 1.0), (0.0, None)), resamples=0)
     (row,) = made.findings.filter(kind="probe").to_dicts()
-    assert (row["finding"], row["reason"]) == ("inconclusive", "no output has an answer in both forms")
+    assert (row["finding"], row["reason"]) == ("inconclusive", "there is no question that was answered in both forms")
     assert made.probes.filter(probe="length")["effect"].to_list() == [None]
 
 

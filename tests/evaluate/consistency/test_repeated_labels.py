@@ -52,7 +52,7 @@ def test_a_human_label_beside_every_run_was_given_once() -> None:
 
 def test_labels_once_are_refused_in_one_line() -> None:
     frame, _ = repeated()
-    with pytest.raises(cu.CustodesError, match="no output that a rater labelled several times; a judge is examined by"):
+    with pytest.raises(cu.CustodesError, match="no output that a rater labelled several times; give verdicts, scores"):
         cu.consistency(frame.filter(run=0))
 
 

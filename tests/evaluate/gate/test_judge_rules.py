@@ -107,15 +107,15 @@ def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:
     data = verdicts()
     for require, message in (
         (["consistency>=0.8", "sample_accuracy>=0.5"], r"on scores or preferences \(sample_accuracy\) and on a judge"),
-        ("failure_rate>=0.1", "for failure_rate lower is better; write failure_rate<=0.1"),
-        ("consistency<=0.1", "for consistency higher is better; write consistency>=0.1"),
+        ("failure_rate>=0.1", "for failure_rate, lower is better; write failure_rate<=0.1"),
+        ("consistency<=0.1", "for consistency, higher is better; write consistency>=0.1"),
         ("flip_rate<=1.5", "flip_rate lies between 0 and 1"),
     ):
         with pytest.raises(OptionError, match=message):
             cu.gate(data, require=require)
-    with pytest.raises(OptionError, match="needs human ratings, the rules none; use two gates"):
+    with pytest.raises(OptionError, match="needs human ratings, but the other rules use none; use two gates"):
         cu.gate(data, metric="judge", require="consistency>=0.8", not_worse_than="judge")
-    with pytest.raises(OptionError, match="has no effect: it applies to rules on labels"):
+    with pytest.raises(OptionError, match="has no effect: it applies only to rules on labels"):
         cu.gate(data, require="consistency>=0.8", sampling="by-judge")
     words = np.array(["bad", "fair", "fine"])[np.arange(60) % 3]
     three = pl.DataFrame({"id": range(60), "judge": words, "human": np.roll(words, 1)})

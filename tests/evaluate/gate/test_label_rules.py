@@ -65,7 +65,7 @@ def test_two_judges_are_compared_on_the_same_outputs() -> None:
     (swapped,) = rows(data, metric="judge_old", not_worse_than="judge_new", margin=0.0)
     assert swapped["value"] == pytest.approx(-rule["value"])
     assert swapped["value_low"] == pytest.approx(-rule["value_high"])
-    with pytest.raises(OptionError, match="two cannot be compared"):
+    with pytest.raises(OptionError, match="cannot compare two metrics"):
         cu.gate(data, metric="judge_new", not_worse_than="judge_old", sampling="by-judge")
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_said_is_inconclusive_with_a_reason() -> None:
     kappa = cu.rates(some, metrics="judge_new").judges["kappa"][0]
     (few,) = rows(some, metric="judge_new", require=f"kappa>={kappa - 0.1:.2f}")
     assert few["outcome"] == "inconclusive"
-    assert "times as many human labels would decide it" in few["reason"]
+    assert "times as many human labels would decide the rule" in few["reason"]
     topics = np.random.default_rng(0).choice(["a", "b", "c"], 60)
     several = pl.DataFrame({"id": range(60), "judge_label": topics, "human_label": topics})
     (rule,) = rows(several, require="tpr>=0.5")
@@ -96,7 +96,7 @@ def test_what_cannot_be_said_is_inconclusive_with_a_reason() -> None:
     [
         (
             {"require": ["tpr>=0.9", "kendall_item>=0.3"]},
-            r"rules on scores or preferences .* and on labels \(tpr\); use a gate for each kind",
+            r"rules on scores or preferences .* and on labels \(tpr\) cannot be tested together; use a gate",
         ),
         ({"require": "tpr>=1.5"}, "tpr lies between 0 and 1"),
         ({"require": "specificity>=0.5"}, "for labels tpr, tnr, ppv"),

@@ -97,10 +97,10 @@ def test_after_an_opening_candidates_have_another_level(ledger: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[:1] + rows[2:], "which entry .* follows, was removed"),
+        (lambda rows: rows[:1] + rows[2:], "was removed, but entry .* refers to it"),
         (lambda rows: [rows[0], rows[1].replace('"closed"', '"open"'), *rows[2:]], "line 2: the entry was edited"),
         (lambda rows: [*rows[:2], "<<<<<<< HEAD", *rows[2:]], "line 3: .* keep the lines of both branches"),
-        (lambda rows: [rows[0].replace("ledger-1", "ledger-9"), *rows[1:]], "line 1: format"),
+        (lambda rows: [rows[0].replace("ledger-1", "ledger-9"), *rows[1:]], "line 1: the format is"),
     ],
 )
 def test_a_changed_file_is_refused(ledger: Path, change: Any, message: str) -> None:
@@ -127,11 +127,13 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     other = {"pass": "fail", "fail": "pass"}
     changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(other)).otherwise("expert")
     before = ledger.read_bytes()
-    with pytest.raises(InputError, match=r"human labels differ from those of earlier answers: 17"):
+    with pytest.raises(InputError, match=r"human labels changed since earlier answers: 17"):
         ask(data.with_columns(expert=changed), ledger)
     with pytest.raises(InputError, match="5 human labels of earlier answers are missing"):
         ask(data[5:], ledger)
-    with pytest.raises(OptionError, match=r"confidence=0\.9: this generation of labels has 0\.95"):
+    with pytest.raises(
+        OptionError, match=r"confidence=0\.9 differs from the confidence of earlier .*; use confidence=0\.95"
+    ):
         ask(candidate(0.78, 1), ledger, confidence=0.9)
     assert ledger.read_bytes() == before
 
@@ -194,14 +196,14 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert left.startswith(
         "A true value .09 above the threshold is found with a probability above 0.5 until candidate "
     )
-    assert "With 60 new labels: until candidate " in left
+    assert "With 60 new labels, this holds until candidate " in left
     assert left.endswith("200 new labels start a new generation.")
     ask(candidate(0.75, 0), ledger)
     before = ledger.read_bytes()
     ask(candidate(0.75, 1), ledger, status=True)
     assert ledger.read_bytes() == before
     few = ask(candidate(0.75, 0, n=50), ledger.with_name("few.jsonl"), status=True)
-    assert "With 60 new labels a new generation starts." in few.ledger["remaining"].item()
+    assert "With 60 new labels, a new generation starts." in few.ledger["remaining"].item()
 
 
 @pytest.mark.parametrize("rule", ["kappa>=0.5", "corrected_rate>=0.3", "balanced_accuracy>=0.7", "tpr>=0.7"])
@@ -257,7 +259,7 @@ def test_options_without_effect_are_refused(ledger: Path) -> None:
         cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3", ledger=ledger)
     with pytest.raises(OptionError, match="status=True has no effect"):
         cu.gate(candidate(0.9, 0), require=RULE, status=True)
-    with pytest.raises(InputError, match="there are no human labels"):
+    with pytest.raises(InputError, match="the study has no human labels"):
         ask(candidate(0.9, 0).with_columns(expert=pl.lit(None, dtype=pl.String)), ledger, metric="judge")
 
 

@@ -147,7 +147,10 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
 def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge,learned", covariates=["learned"], **QUICK)
     (note,) = [note for note in board.notes if note.rule == "rater-held-equal"]
-    assert (note.count, note.message) == (1, "adjusted for and therefore not ranked by: learned")
+    assert (note.count, note.message) == (
+        1,
+        "the model adjusts for these raters, so there is no ranking by them: learned",
+    )
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
     assert effect["value_low"] > 0  # people like what it likes
@@ -228,6 +231,23 @@ def test_known_probabilities_need_no_test() -> None:
     assert row["reason"].startswith("the items table gives no probability for 11 items")
 
 
+def test_human_comparisons_count_by_the_inverse_of_their_probability() -> None:
+    """Comparisons of A are six times as likely to be annotated; weights of items give the same estimate."""
+    rng = np.random.default_rng(7)
+    table = battles(np.random.default_rng(6), n=2000, ties=0.1)
+    chance = np.where((table["system_a"] == "A") & (table["preference"] > 0), 0.6, 0.1)
+    people = by(table.filter(pl.Series(rng.random(2000) < chance)), "ann", "human")
+    items = pl.DataFrame({"item": table["item"], "probability": chance, "weight": 1 / chance})
+    columns = ["system", "strength", "strength_low", "strength_high", "win_rate", "rank"]
+    answers = [
+        cu.leaderboard(cu.read(people, items=items.select("item", name)), **QUICK).systems.select(columns)
+        for name in ("probability", "weight")
+    ]
+    assert_frame_equal(*answers)
+    study = cu.read(pl.concat([people, by(table, "judge", "metric")]), items=items.select("item", "probability"))
+    assert "unequal-selection" in rules(cu.favoritism(study, resamples=0))
+
+
 @pytest.mark.parametrize("shift", [0.3, 3.0])
 def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None:
     """400 of 2,000 items are judged by a chance of .2; the table says a third of it, or three times as much."""
@@ -238,7 +258,7 @@ def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None
     for chance, refused in ((0.2, False), (0.2 * shift, True)):
         items = pl.DataFrame({"item": table["item"], "probability": chance})
         (row,) = cu.leaderboard(cu.read(both, items=items), **QUICK).corrected.iter_rows(named=True)
-        told = f"annotators judged {people.height} of 2000 items, but the probabilities in the items table add up to"
+        told = f"annotators rated {people.height} of 2000 items, but the probabilities in the items table add up to"
         assert row["reason"].startswith(told) if refused else row["reason"] == ""
         assert (row["saving"] is None) is refused
 
@@ -399,7 +419,7 @@ def test_hardly_any_people(n: int) -> None:
     (row,) = board.corrected.iter_rows(named=True)
     assert row["labels"] == n
     if n == 0:
-        assert row["reason"] == "annotators judged none of its comparisons"
+        assert row["reason"] == "annotators rated none of the comparisons of the metric"
     elif n < 12:
         assert "differ on only" in row["reason"]
     for rows in (of(board), of(board, "corrected:judge")):
@@ -532,7 +552,7 @@ def strangers() -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (one_system, {}, InputError, "only 1 system (A); a leaderboard compares two or more"),
+        (one_system, {}, InputError, "only 1 system (A); a leaderboard needs two or more systems"),
         (
             strangers,
             {},
@@ -567,8 +587,8 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
         with pytest.raises(
             OptionError,
             match=(
-                f"covariates='{name}': it does not vary within systems, so its effect cannot be "
-                "separated from their strengths; leave it out"
+                f"covariates='{name}': the covariate does not vary within systems, so its effect cannot be "
+                "separated from the strengths; omit this covariate"
             ),
         ):
             cu.leaderboard(cu.read(pl.concat([table, people])), covariates=name)
@@ -576,7 +596,9 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
 
 def test_thresholds_cannot_be_calibrated_without_people() -> None:
     table = strangers().with_columns(kind=pl.lit("metric"), item=pl.lit("1"))
-    with pytest.raises(OptionError, match="ties='calibrated': .* has no human scores to fit thresholds"):
+    with pytest.raises(
+        OptionError, match="ties='calibrated': .* has no human scores to which tie thresholds could be fitted"
+    ):
         cu.leaderboard(cu.read(table), ties="calibrated")
 
 
@@ -613,7 +635,7 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     for column in ("strength_low", "win_rate_low", "rank_low", "may_be_first", "group"):
         assert made.systems[column].null_count() == 3
     assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
-    with pytest.raises(OptionError, match="counts hold no texts and no scores; give the study itself"):
+    with pytest.raises(OptionError, match="counts contain no texts and no scores; give the study instead of counts"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
 
 

@@ -110,10 +110,10 @@ def test_answers_not_asked_or_changed() -> None:
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     wanted = live.next_annotations(state)
     other = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in wanted)
-    with pytest.raises(InputError, match="not requested now; see next_annotations"):
+    with pytest.raises(InputError, match="not requested now; answer only questions of next_annotations"):
         live.record(state, [(other, "A", "B", 1)])
     state = live.record(state, [(*wanted[0], 1)])
-    with pytest.raises(InputError, match="differently"):
+    with pytest.raises(InputError, match="already has a different answer"):
         live.record(state, [(*wanted[0], 0)])
     with pytest.raises(InputError, match="not a valid state"):
         live.State.from_json(b'{"systems": 3}')

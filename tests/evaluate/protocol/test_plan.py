@@ -18,7 +18,7 @@ from tests.evaluate.studies import study_of
 
 
 def test_more_rounds_than_minutes_take_are_refused() -> None:
-    with pytest.raises(OptionError, match="items=1000000: 1000000 rounds, .* use batch=20 or more"):
+    with pytest.raises(OptionError, match="items=1000000: 1000000 rounds would take minutes; .* use batch=20 or more"):
         plan(margins=[0.1], items=1_000_000, replications=1, stopping=Stopping(batch=1))
 
 

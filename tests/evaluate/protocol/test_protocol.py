@@ -138,9 +138,9 @@ def test_ideal_rows_and_naive_errors() -> None:
     ("options", "message"),
     [
         ({"estimator": "ppi"}, "needs a metric"),
-        ({"estimator": []}, "one of each"),
-        ({"stopping": []}, "one of each"),
-        ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "one gamma"),
+        ({"estimator": []}, "at least one estimator"),
+        ({"stopping": []}, "at least one estimator"),
+        ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "different gamma"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
@@ -225,6 +225,6 @@ def test_a_saving_is_told_only_where_it_is_one() -> None:
     assert row["gain"] > 2 * row["gain_sd"] / np.sqrt(40)
     assert row["null_error"] <= 0.05
     (message,) = [note.message for note in made.notes if note.rule == "saving"]
-    assert f"{row['gain']:.2f} more than a fixed design with equally many (sd {row['gain_sd']:.2f}" in message
+    assert f"{row['gain']:.2f} more than a fixed design with the same number (sd {row['gain_sd']:.2f}" in message
     unknown = protocol(study_of(latent[np.newaxis]), stopping=rule, resamples=0, replications=40)
     assert not any(note.rule == "saving" for note in unknown.notes)

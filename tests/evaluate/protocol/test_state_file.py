@@ -48,7 +48,9 @@ def read(content: bytes) -> State | None:
     assert "\n" not in told
     assert len(told) < 600
     assert told.startswith("not a valid state of a protocol:")
-    assert told.endswith("Restore its last valid copy, or start again with the same seed and enter the answers again")
+    assert told.endswith(
+        "Restore the last valid copy of the file, or start again with the same seed and enter the answers again"
+    )
     return None
 
 
@@ -156,7 +158,7 @@ def test_what_is_no_state_at_all_is_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("version", [1, 3])
 def test_another_version_says_so(version: int) -> None:
-    with pytest.raises(InputError, match=f"version {version} of the format, expected 2"):
+    with pytest.raises(InputError, match=f"version {version} of the format, but 2 is required"):
         State.from_json(as_json({**FILES[0], "version": version}))
 
 

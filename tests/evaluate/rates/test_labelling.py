@@ -48,7 +48,7 @@ def test_better_targets_need_more_labels_and_the_judge_saves_some() -> None:
     sure, unsure = (needed(plan(traces(), accuracy=accuracy), "corrected_rate") for accuracy in (0.95, 0.7))
     assert sure["by_judge"] < unsure["by_judge"]
     impossible = needed(plan(traces(50), width=0.01), "corrected_rate")
-    assert (impossible["by_judge"], impossible["reason"][:8]) == (None, "not even")
+    assert (impossible["by_judge"], impossible["reason"][:12]) == (None, "human labels")
 
 
 def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows() -> None:

@@ -305,7 +305,7 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
     result = cu.rates(data, sampling="by-judge")
     assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
-    assert row(result.rates)["reason"] == "no human labels where the metric gives one of its labels"
+    assert row(result.rates)["reason"] == "no human labels for one of the labels of the metric"
 
 
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
@@ -326,7 +326,7 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
         ({"positive": "passed"}, r"positive='passed' selects no label; allowed: a label \(fail, pass\)"),
         ({"sampling": "randomly"}, r"sampling='randomly'"),
         ({"threshold": "best"}, r"threshold='best': allowed are a number, youden, tpr>=R and tnr>=R"),
-        ({"threshold": "0.5"}, r"threshold='0.5': no metric of table gives scores beside binary labels"),
+        ({"threshold": "0.5"}, r"threshold='0.5': table has no metric that gives scores; leave out threshold"),
         ({"calibration": "shared"}, r"calibration='shared' needs at least two systems"),
         ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),
     ],
@@ -345,7 +345,7 @@ def test_scores_are_refused_with_the_question_that_answers_them() -> None:
         for r, kind in (("ann", "human"), ("m", "metric"))
     ]
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
-    with pytest.raises(InputError, match="leaderboard and agreement answer scores"):
+    with pytest.raises(InputError, match="for scores, use leaderboard or agreement"):
         cu.rates(study)
 
 
@@ -358,7 +358,7 @@ def test_a_report_of_labels_has_rates_and_no_leaderboard() -> None:
 
 def test_one_system_is_referred_to_rates_by_other_questions() -> None:
     for question in (cu.leaderboard, cu.ranking, cu.favoritism):
-        with pytest.raises(InputError, match="use rates, which needs no second one"):
+        with pytest.raises(InputError, match="use rates, which needs no second system"):
             question(table())
 
 
@@ -390,7 +390,7 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
     assert cu.rates(data.drop("expert_1", "expert_2")).replacement.is_empty()
     stricter = row(cu.rates(data, epsilon=0.0).replacement, metric="judge_good")
     assert stricter["winning_rate"] <= 1
-    with pytest.raises(OptionError, match=r"epsilon=2: must be 0 or more, and below 1"):
+    with pytest.raises(OptionError, match=r"epsilon=2: must be at least 0 and below 1"):
         cu.rates(data, epsilon=2)
 
 

@@ -171,20 +171,20 @@ def test_confidence_from_scores_columns_repeats_and_judges() -> None:
 def test_nothing_is_accepted_without_enough_labels_or_agreement() -> None:
     few = only(route(traces(labelled=40)).threshold)
     assert (few["threshold"], few["accepted"]) == (None, 0.0)
-    assert few["reason"] == "a threshold is tested with 76 human labels above it; all judgements have 40"
+    assert few["reason"] == "the test of a threshold needs 76 human labels above it; there are only 40 in all"
     strict = only(route(traces(), disagreement=0.015).threshold)
-    assert strict["reason"].startswith("a threshold is tested with 515 human labels above it")
+    assert strict["reason"].startswith("the test of a threshold needs 515 human labels above it")
     poor = only(route(traces(auc=0.5), disagreement=0.12).threshold)
     assert "labelled judgements with the highest confidence differ from the human label" in poor["reason"]
 
 
 def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
     data = traces()
-    with pytest.raises(InputError, match="no judgement of judge has a human label; label a random part, at least 76"):
+    with pytest.raises(InputError, match="no judgement of judge has a human label; label a random part of at least 76"):
         route(data.drop("human"), signal="judge_confidence")
     with pytest.raises(OptionError, match="route needs the confidence of judge; allowed as signal=NAME"):
         route(data.drop("judge_confidence"))
-    with pytest.raises(OptionError, match=r"add=3: \d classes of confidence would have no human label; add more"):
+    with pytest.raises(OptionError, match=r"add=3: \d classes of confidence would have no human label; increase add"):
         route(data.with_columns(human=pl.when(pl.int_range(2000) < 3).then("human")), add=3)
     versions = data.with_columns(model=pl.lit("a"))
     with pytest.raises(InputError, match="items have several outputs"):

@@ -44,7 +44,8 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
     (text,) = (text for text in told if "prefers" in text)
     row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
     points = with_ends(row, "estimate", digits=0)
-    assert text == f"slotted prefers what is shown first: {points} points of margin between the same two outputs."
+    margin = f"the first position has a margin of {points} points between the same two outputs"
+    assert text == f"slotted prefers what is shown first: {margin}."
     assert row["p_adjusted"] <= 0.05
 
 
@@ -78,7 +79,7 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
     assert len(told) == 1
     assert told[0].startswith("judge gave no verdict in 10 % [")
     assert told[0].endswith(
-        "of 80 questions (refusal 8 %, label 2 %). 8 comparisons queried in both orders and "
-        "answered in one are excluded where both orders are combined into one verdict."
+        "of 80 questions (refusal 8 %, label 2 %). 8 comparisons queried in both orders but "
+        "answered in only one order are excluded if both orders are combined into one verdict."
     )
     assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

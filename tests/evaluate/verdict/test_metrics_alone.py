@@ -40,7 +40,7 @@ def test_metrics_that_contradict_each_other_are_told() -> None:
     assert set(best[:2]) == {
         f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
-    assert "all metrics decide 0 equally, and on 3 two metrics contradict each other significantly" in best[2]
+    assert "all metrics decide 0 equally, and on 3 pairs two metrics contradict each other significantly" in best[2]
 
 
 def test_equal_systems_have_no_best() -> None:
@@ -53,7 +53,7 @@ def test_equal_systems_have_no_best() -> None:
 def test_the_report_needs_no_human_ratings() -> None:
     made = cu.report(scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)}), resamples=50)
     assert set(made.results) == {"check", "leaderboard", "complementarity"}
-    assert made.context.absent["consistency"].startswith("there are no verdicts, no texts")
+    assert made.context.absent["consistency"].startswith("the study has no verdicts, no texts")
     assert "Win rates by {metric}" in made.html
     assert made._charts()
     assert "by human ratings" not in made.html.split('<script type="text/plain"')[0]

@@ -144,7 +144,7 @@ def test_without_intervals_nothing_is_claimed(results: dict[str, Any], everyone:
     [
         ((), "It does not differ significantly from learned ({learned}) and overlap ({overlap})."),
         (("learned",), "It does not differ significantly from overlap ({overlap})."),
-        (("learned", "overlap"), "It is significantly better than each other metric (largest {largest})."),
+        (("learned", "overlap"), "It is significantly better than every other metric (largest {largest})."),
         (None, "Differences between metrics were not tested."),
     ],
 )
@@ -284,7 +284,7 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
         (
             {"A": (3, True), "B": (3, True), "C": (3, True)},
             (
-                "It is undecided which of A, B and C is best: no difference among them is significant. A "
+                "It is undecided which of A, B and C is best: no difference among these systems is significant. A "
                 "ranks first: it wins 70 % [60 %, 80 %] of its"
             ),
         ),
@@ -292,7 +292,7 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             {"A": (1, True), "B": (2, False)},
             "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, averaged over opponents",
         ),
-        ({"A": (None, True), "B": (None, True)}, "without intervals this cannot be compared with chance."),
+        ({"A": (None, True), "B": (None, True)}, "without intervals, this rank cannot be compared with chance."),
     ],
 )
 def test_systems_are_best_only_by_their_ranks(
@@ -338,7 +338,7 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
             text = said(made, "fluency", "best")
             assert ("A is best" in text) is named
             assert (
-                f"annotators judged {labels} of the 400 comparisons that {best} judged, and these" in text
+                f"annotators judged {labels} of the 400 comparisons that {best} judged, and the" in text
             ) is not named
             assert ("p = .002" in text) is not named
             assert bool(said(made, "", "best")) is named
@@ -406,7 +406,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D {end}",
         f"About 1000 more human comparisons of A and B {end}",
         f"About 10 more human comparisons of B and C {end}",
-        "For A and C even 20 times the present information would not give 50 % power.",
+        "For A and C, even 20 times the present information would not give 50 % power.",
     ]
 
 

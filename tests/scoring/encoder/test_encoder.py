@@ -137,7 +137,7 @@ def test_without_a_limit_too_long_a_text_is_one_line(tmp_path: Path) -> None:
     held = made(tmp_path)
     assert held.tokenizer.limit is None
     assert held.tokenizer.weightless == {2, 3}  # no file says what they are called
-    with pytest.raises(InputError, match=r"onnxruntime cannot run it on 1 texts of 52 tokens"):
+    with pytest.raises(InputError, match=r"onnxruntime cannot run the model on 1 texts of 52 tokens"):
         held(["cat " * 50])
 
 
@@ -166,7 +166,7 @@ def test_layers(encoder: Path) -> None:
     with pytest.raises(OptionError, match=r"layer=2: .* has no output hidden_states\.2 .* backend=transformers"):
         made(encoder, layer=2)
     with pytest.raises(
-        OptionError, match=r"layer=-2 is not allowed; 0 is the embeddings, 1 the first layer, \.\.\., -1 the last"
+        OptionError, match=r"layer=-2 is not allowed; give 0 for the embeddings, 1 for the first layer, and so on"
     ):
         made(encoder, layer=-2)
 

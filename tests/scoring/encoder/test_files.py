@@ -93,8 +93,8 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load it"),
-        ("model.onnx", b"", r"onnxruntime cannot load it"),
+        ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load the model"),
+        ("model.onnx", b"", r"onnxruntime cannot load the model"),
         (
             "tokenizer.json",
             b"{",

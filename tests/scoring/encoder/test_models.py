@@ -55,7 +55,7 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
     with pytest.raises(
         OptionError,
         match=(
-            "device=cuda: onnxruntime cannot use it on this machine and chose "
+            "device=cuda: onnxruntime cannot use this device here and chose "
             "CPUExecutionProvider; install onnxruntime-gpu in place of onnxruntime,"
         ),
     ):

@@ -28,6 +28,8 @@ def test_errors_correlate_as_numpy_says() -> None:
     alike = np.stack([errors[1], errors[1]])
     assert error_correlation(alike, units=np.arange(400), weights=once).item() == pytest.approx(1)
     assert effective_size(2, np.array(1.0)) == 1
+    with_perfect = np.concatenate([errors, np.zeros((1, 400))])  # no correlation with a judge without errors
+    assert error_correlation(with_perfect, units=np.arange(400), weights=once).item() == pytest.approx(expected)
 
 
 def test_the_best_subset_is_the_best_of_all_subsets() -> None:

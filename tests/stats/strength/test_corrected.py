@@ -103,7 +103,7 @@ def test_what_only_the_metric_joins_is_apart() -> None:
 
 def test_no_people() -> None:
     human = SIX.draw(np.random.default_rng(0))
-    with pytest.raises(InputError, match="no battle with a verdict"):
+    with pytest.raises(InputError, match="no battle has a verdict"):
         ask(human, human.sign, np.zeros(2000, dtype=bool))
 
 

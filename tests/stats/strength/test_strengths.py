@@ -223,7 +223,7 @@ def test_covariates_that_tell_nothing(column: np.ndarray) -> None:
 
 
 def test_no_verdict() -> None:
-    with pytest.raises(InputError, match="no battle with a verdict"):
+    with pytest.raises(InputError, match="no battle has a verdict"):
         made(battles([0], [1], [ABSENT]), 2)
 
 

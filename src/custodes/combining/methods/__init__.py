@@ -1,5 +1,6 @@
 # ruff: noqa: I001, F401
-"""All methods of combining metrics, in the order of the tables; a new one is a file here and a line below."""
+"""All methods of combining metrics, in the order of the tables. To add a method, add a file here and an import line
+below."""
 
 from custodes.combining.methods.auto import automatic
 from custodes.combining.methods.method import Formula, TrainingData, Method, with_means
@@ -16,9 +17,9 @@ _AUTO = automatic(_LEARNERS)
 METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
 """Methods by name."""
 
-# The first one is saved and evaluated.
+# The model of the first method is saved.
 DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
 FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
-"""Methods of the report, whose fits take milliseconds."""
+"""Names of the methods in the report, whose fits take milliseconds."""
 
 __all__ = ["BEST", "DEFAULT", "EVEN_HANDED", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]

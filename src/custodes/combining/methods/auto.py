@@ -1,6 +1,9 @@
-"""Automatic choice between methods. The default is the better one of two blends in inner folds: the blend itself, or
-the mean of the blend and the best single metric. Another method is chosen only if it is clearly better, because
-averaging methods of similar quality is better than selecting one method."""
+"""Automatic choice between methods.
+
+The default is the better of two blends in inner folds: the blend, or the mean of the blend and the best single metric.
+Another method is chosen only if it is clearly better, because averaging methods of similar quality is better than
+selecting one method.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,19 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import splits
 
 CLEARLY = 4.0
-"""Number of standard errors over inner folds by which another method must be better than the blends. With 2, choices
-followed noise: on 11 targets of SummEval, HANNA and WMT23 the tau-b was .002 lower than that of the blend itself."""
+"""Number of standard errors over inner folds by which another method must be better than the blends.
+
+With 2 standard errors, choices followed noise: on 11 targets of SummEval, HANNA and WMT23, tau-b was .002 lower than
+with the blend.
+"""
 
 
 def automatic(methods: Sequence[Method]) -> Method:
-    """Method that chooses a method: the better one of two blends, unless a further method is better by `CLEARLY`
-    standard errors of the paired difference."""
+    """Return the method that chooses a method.
+
+    It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
+    errors of the paired difference, this method is chosen instead.
+    """
     among = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
     blends = [among.index(method) for method in (BLEND, HALF_BLEND)]
 
@@ -39,7 +48,7 @@ def automatic(methods: Sequence[Method]) -> Method:
         name="auto",
         label="automatic choice",
         doc=(
-            "the better one of `blend` and `half-blend` in inner folds, unless one of the first six methods is "
+            "the better of `blend` and `half-blend` in inner folds, unless one of the first six methods is "
             "better by four standard errors of the paired difference (*ours*)"
         ),
         family=BLEND.family,
@@ -50,7 +59,7 @@ def automatic(methods: Sequence[Method]) -> Method:
 
 
 def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
-    """Scores of methods on held-out folds of a training part, by name (folds,)."""
+    """Return the scores (folds,) of methods on held-out folds of a training part, by name of the method."""
     fold = training.inner_folds()
     predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
     for train, held in splits(fold):

@@ -1,5 +1,4 @@
-"""Ridge regression with a penalty on partiality: with a bound on the partiality, or with fixed strengths of the
-penalty."""
+"""Ridge regression with a penalty on partiality. The strength of the penalty is fixed or chosen in inner folds."""
 
 from __future__ import annotations
 
@@ -18,22 +17,25 @@ from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 TOLERATED = 0.01
-"""Decrease of the objective that is accepted for less partiality if no bound is given."""
+"""Decrease of the objective that is accepted for less partiality if there is no bound on the partiality."""
 
 _CONFIDENCE = 0.95
 
 
 def of_strength(step: int, training: TrainingData) -> Formula:
-    """The regression with a fixed strength of the penalty, given by the position in `STRENGTHS`."""
+    """Return the regression with the strength of the penalty at position `step` of `STRENGTHS`."""
     formula = on_bounds(training, training.even_handed[step])
-    # The penalty shrinks predictions.
+    # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
     return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula
 
 
 def even_handed(training: TrainingData) -> Formula:
-    """The regression with the smallest strength whose largest partiality in inner folds is within the bound. If no
-    strength is, the regression with the least partiality. Without a bound, the regression with the least partiality
-    among those whose objective decreases by at most `TOLERATED`."""
+    """Return the regression with the strength of the penalty that is chosen in inner folds.
+
+    With a bound on the largest partiality, this is the smallest strength that satisfies the bound, or the strength with
+    the least partiality if no strength satisfies the bound. Without a bound, it is the strength with the least
+    partiality among all strengths whose objective decreases by at most `TOLERATED`.
+    """
     fold = training.inner_folds()
     predicted = np.full((len(STRENGTHS), len(training.y)), np.nan)
     for train, held in splits(fold):
@@ -50,7 +52,7 @@ def even_handed(training: TrainingData) -> Formula:
 
 
 def _largest_partiality(training: TrainingData, predicted: Floats) -> Floats:
-    """The largest partiality (k,) of predictions (k, rows), in points of win rate; NaN if it is undefined."""
+    """Return the largest partiality (k,) of predictions (k, rows), in points of win rate; NaN if it is undefined."""
     item, system = (np.unique(labels, return_inverse=True)[1] for labels in (training.items, training.systems))
     grids = np.full((1 + len(predicted), item.max() + 1, system.max() + 1), np.nan)
     grids[:, item, system] = np.concatenate([training.y[np.newaxis], predicted])
@@ -72,7 +74,7 @@ STEPS = tuple(
     )
     for step, strength in enumerate(STRENGTHS)
 )
-"""The regressions whose agreement and partiality are traced."""
+"""The regressions with fixed penalties, whose agreement and partiality are reported in `trade_off`."""
 
 EVEN_HANDED = Method(
     name="even-handed",

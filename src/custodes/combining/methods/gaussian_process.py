@@ -12,7 +12,7 @@ INITIAL, ITERATIONS = 5, 100
 
 
 def gaussian_process(training: TrainingData) -> Formula:
-    """The weights with the highest objective."""
+    """Return the weighted sum whose weights have the highest objective that was found."""
     x, _ = training.filled
     selected = np.flatnonzero(np.isfinite(training.x).any(axis=0))
     columns = np.ascontiguousarray(x[:, selected].T)
@@ -32,8 +32,8 @@ GP = Method(
     name="gp",
     label="Bayesian optimisation",
     doc=(
-        "a + b·Σ w·x with w in [0, 1] that maximise the objective by Bayesian optimisation: 5 "
-        "random points, then 100 (section 3.3.1)"
+        "a + b·Σ w·x, where weights w in [0, 1] maximise the objective by Bayesian optimisation: 5 "
+        "random points, then 100 selected points (section 3.3.1)"
     ),
     family="weights",
     fit=gaussian_process,

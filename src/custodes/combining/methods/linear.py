@@ -1,4 +1,4 @@
-"""Linear combinations: the best metric alone, equal weights, or regression on human ratings or preferences."""
+"""Linear combinations: the best single metric, equal weights, or a regression for human ratings or preferences."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 
 
 def best(training: TrainingData) -> Formula:
-    """The single metric with the highest objective on the training data."""
+    """Return the single metric with the highest objective on the training data."""
     scores = training.score(training.filled[0].T)
     top = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
     return training.calibrated((np.arange(len(scores)) == top).astype(np.float64))
 
 
 def equal(training: TrainingData) -> Formula:
-    """The mean of all normalised metrics with varying scores."""
+    """Return the mean of all normalised metrics with varying scores."""
     varies = np.ptp(training.filled[0], axis=0) > 0
     return training.calibrated(varies / max(1, varies.sum()))
 
 
 def linear(training: TrainingData) -> Formula:
-    """Ridge regression on the human ratings, or on their ranks (see `TrainingData.target`)."""
+    """Return the ridge regression for the human ratings, or for their ranks (see `TrainingData.target`)."""
     return on_bounds(training, ridge.ridge(training.x, training.target, groups=training.groups))
 
 
 def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
-    """The formula of a regression for the target. The limits of the formula become bounds of the metrics."""
+    """Return the formula of a regression for the target.
+
+    The limits at which the regression clips scores become bounds of the metrics.
+    """
     by, weights, intercept = line
-    # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
+    # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
     width = np.where(high > low, high - low, 1.0)
     slopes = np.nan_to_num(weights / by.scale, nan=0.0)
@@ -45,7 +48,7 @@ def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
 
 
 def pairwise(training: TrainingData) -> Formula:
-    """Logistic regression on human preferences between outputs of one item."""
+    """Return the logistic regression for human preferences between outputs of one item."""
     return training.calibrated(pairwise_logistic(training.x, training.y, items=training.items, groups=training.groups))
 
 

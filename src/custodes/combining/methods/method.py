@@ -1,4 +1,4 @@
-"""A method of combining metrics: it learns from training data a formula that predicts human ratings."""
+"""A method of combining metrics, which learns from training data a formula that predicts human ratings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ from custodes.stats.ranks import mid_ranks
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
-    """A fitted formula. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again; the
-    prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) for missing scores) plus
-    `share` times that of `trees`, in which each metric has an `importance` (metrics,). `pruned`: the steps of pruning;
-    `chosen`: the method selected by `auto`; `strength`: that of the penalty selected by `even-handed`;
-    `shifts` (kinds,): added to the prediction of each kind of output.
+    """A fitted formula, which predicts human ratings from normalised metrics.
+
+    Scores are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again. Missing scores are replaced by `fill`
+    (metrics,). The prediction is `intercept` + the sum of scores times `weights` (metrics,) + `share` times the
+    prediction of `trees`.
+
+    - `importance` (metrics,): importance of each metric in the trees.
+    - `pruned`: steps of pruning.
+    - `chosen`: name of the method that `auto` selected.
+    - `strength`: strength of the penalty that `even-handed` selected.
+    - `shifts` (kinds,): numbers that are added to the predictions of each kind of output.
     """
 
     weights: Floats
@@ -44,12 +50,14 @@ class Formula:
 
     @property
     def used(self) -> NDArray[np.intp]:
-        """Metrics that affect the prediction."""
+        """Positions of the metrics that affect the prediction."""
         return np.flatnonzero((self.weights != 0) | (np.asarray(self.importance) > 0))
 
     def predict(self, x: Floats) -> Floats:
-        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The result of a row is bitwise independent of other
-        rows."""
+        """Return predictions (rows,) for scores x (rows, metrics) in [0, 1]; missing scores are NaN.
+
+        The prediction of a row is bitwise independent of other rows.
+        """
         scaled = narrowed(x, self.low, self.high)
         used = np.flatnonzero(self.weights)
         terms = np.where(np.isfinite(scaled), scaled, self.fill)[:, used] * self.weights[used]
@@ -61,31 +69,39 @@ class Formula:
 
 
 def shifted(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
-    """Predictions (rows,) plus the shift of the kind of each output (rows,), -1 if unknown."""
+    """Return predictions (rows,) plus the shift of each output's kind (rows,); kind -1 (unknown) has no shift."""
     if kinds is None:
         return predicted
     return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, equal limits give 0."""
+    """Return x (rows, metrics) clipped to limits (metrics,) and scaled to [0, 1].
+
+    NaN stays NaN. If the two limits of a metric are equal, the result is 0.
+    """
     width = np.subtract(high, low)
     return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
 
 
 SHRINKAGE = 10
-"""Number of outputs without residual that are added to each kind."""
+"""Number of outputs with residual 0 that are added to each kind."""
 
 INNER = 5
-"""Number of folds within a training part, for choices."""
+"""Number of inner folds of a training part, in which choices are made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items`, `systems`
-    and `groups` (rows,) the item, the system and the cluster of each output; `by` the objective; `inner` scores of
-    methods on held-out folds of this part, by name (folds,), if known; `max_partiality` the largest partiality allowed
-    for `even-handed`; `kinds` (rows,) the kind of each output, one of `n_kinds`, -1 if unknown.
+    """Training data of the methods, with one row for each output.
+
+    - `x` (rows, metrics): scores in [0, 1]; missing scores are NaN.
+    - `y` (rows,): human ratings.
+    - `items`, `systems`, `groups` (rows,): item, system and cluster of each output.
+    - `by`: the objective.
+    - `inner`: scores (folds,) of methods on held-out folds of this part, by name of the method, if known.
+    - `max_partiality`: largest partiality that is allowed for `even-handed`.
+    - `kinds` (rows,): kind of each output, from 0 to `n_kinds` - 1; -1 if the kind is unknown.
     """
 
     x: Floats
@@ -104,12 +120,12 @@ class TrainingData:
         read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
-        """The training data of some rows."""
+        """Return the training data of some rows."""
         names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
         return replace(self, **{name: getattr(self, name)[rows] for name in names}, inner={})
 
     def resampled(self, rng: np.random.Generator) -> TrainingData:
-        """Bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
+        """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
         drawn = rng.choice(len(size), size=len(size))
@@ -122,40 +138,47 @@ class TrainingData:
 
     @cached_property
     def score(self) -> Callable[[Floats], Floats]:
-        """The objective of predictions (m, rows) -> (m,)."""
+        """Function that returns the objective (m,) of predictions (m, rows)."""
         return objective(self.by, self.y, items=self.items)
 
     @cached_property
     def filled(self) -> tuple[Floats, Floats]:
-        """x with missing values replaced by the column mean, and those means (metrics,); 0.5 for a column without
-        values."""
+        """x with missing values replaced by column means, and the column means (metrics,).
+
+        The mean of a column without values is 0.5.
+        """
         present = np.isfinite(self.x)
         n = present.sum(axis=0)
         fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
         return np.where(present, self.x, fill), fill
 
     def with_top(self, n: int) -> TrainingData:
-        """The training data with scores of only the n metrics that have the highest objective."""
+        """Return training data in which only the n metrics with the highest objective have scores."""
         scores = np.nan_to_num(self.score(self.filled[0].T), nan=-np.inf)
         others = np.argsort(-scores, kind="stable")[n:]
         return replace(self, x=np.where(np.isin(np.arange(len(scores)), others), np.nan, self.x))
 
     @cached_property
     def target(self) -> Floats:
-        """The values that regressions predict (rows,): the ratings, or for a rank correlation as the objective the
-        ranks of the ratings in (0, 1], because squared errors of skewed ratings depend on few ratings."""
+        """Values (rows,) that regressions predict.
+
+        These are the ratings or, if the objective is a rank correlation, the ranks of the ratings, scaled to (0, 1]:
+        with skewed ratings, the squared error would depend on a few ratings.
+        """
         return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
 
     @cached_property
     def standardised(self) -> tuple[Floats, float, float]:
-        """The target with mean 0 and standard deviation 1, its mean and standard deviation: XGBoost computes in single
-        precision."""
+        """Target scaled to mean 0 and standard deviation 1, and the target's original mean and standard deviation.
+
+        XGBoost needs the scaled target because it computes in single precision.
+        """
         mean, spread = float(self.target.mean()), float(self.target.std()) or 1.0
         return (self.target - mean) / spread, mean, spread
 
     @cached_property
     def even_handed(self) -> list[Linear]:
-        """Ridge regressions for `target` with each of `STRENGTHS` of a penalty on partiality."""
+        """Ridge regressions for `target` with a penalty on partiality, one for each strength in `STRENGTHS`."""
         return even_handed(self.x, self.target, items=self.items, systems=self.systems, groups=self.groups)
 
     @cached_property
@@ -167,8 +190,10 @@ class TrainingData:
         return self.rng.bit_generator.state
 
     def learn(self, method: Method) -> tuple[float, Formula]:
-        """Seconds of a fit, and the formula; repeated calls reuse it. Methods do not depend on earlier ones: each
-        starts from the same state of the generator.
+        """Return the seconds of the fit of a method, and the formula; repeated calls reuse the fit.
+
+        Every method starts from the same state of the random generator, so that its fit does not depend on methods that
+        were fitted before.
         """
         self.rng.bit_generator.state = self._start
         if method.name not in self._learnt:
@@ -180,7 +205,7 @@ class TrainingData:
         return self._learnt[method.name]
 
     def shifts(self, formula: Formula) -> Floats:
-        """Mean residual of each kind of output (n_kinds,), shrunk by `SHRINKAGE` outputs without residual."""
+        """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
         inside = self.kinds >= 0
         residual = (self.y - formula.predict(self.x))[inside]
@@ -188,24 +213,27 @@ class TrainingData:
         return np.asarray(np.bincount(self.kinds[inside], residual, minlength=self.n_kinds) / (n + SHRINKAGE))
 
     def inner_folds(self) -> NDArray[np.intp]:
-        """Folds (rows,) of whole clusters, for choices within this part."""
+        """Return inner folds (rows,) of whole clusters, in which choices are made."""
         n_folds = min(INNER, len(np.unique(self.groups)))
         return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
 
     def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
-        """Objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
+        """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
     def calibrated(self, weights: Floats) -> Formula:
-        """The weighted sum of metrics on the scale of the ratings."""
+        """Return the weighted sum of metrics, fitted to the scale of the ratings."""
         return self.on_rating_scale(Formula(weights=weights, fill=self.filled[1]))
 
     def on_rating_scale(self, formula: Formula) -> Formula:
-        """A formula with the line that fits the ratings by least squares. The line never reverses the order."""
+        """Return the formula transformed by the line that fits the ratings by least squares.
+
+        The line never reverses the order of predictions.
+        """
         score, mean = formula.predict(self.x), self.y.mean()
         spread = float(score.var()) if np.ptp(score) > 0 else 0.0
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
-        # A formula that runs against the ratings keeps its direction, shrunk to almost nothing.
+        # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.
         slope = slope if slope > 0 else 1e-6
         return replace(
             formula,
@@ -215,22 +243,27 @@ class TrainingData:
         )
 
     def fitted_to_target(self, formula: Formula) -> Formula:
-        """A formula that predicts `target`, on the scale of the ratings."""
+        """Return a formula that predicts `target`, transformed to the scale of the ratings if necessary."""
         return formula if self.target is self.y else self.on_rating_scale(formula)
 
 
 Family = Literal["weights", "importances", "both"]
-"""Contribution of a metric to the formula: a weight, an importance in trees, or both."""
+"""How a metric contributes to the formula: by a weight, by an importance in trees, or by both."""
 
 Fit = Callable[[TrainingData], Formula]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method of combining metrics. `fit` learns a formula. `refits` learns its weights on resampled data, for their
-    intervals (None: no intervals). `mean_of`: methods whose predictions it averages; `among`: methods between which it
-    chooses. `fast`: a fit takes milliseconds, so the report and the tests on unseen systems include it; `by_default`:
-    fitted unless others are named, and tried by `auto`.
+    """A method of combining metrics.
+
+    - `fit`: function that learns a formula.
+    - `refits`: function that learns the weights of the formula on resampled data, for the intervals of the weights. If
+      it is None, the weights have no intervals.
+    - `mean_of`: methods whose predictions the method averages.
+    - `among`: methods between which the method chooses.
+    - `fast`: whether a fit takes milliseconds. The report and the tests on unseen systems then include the method.
+    - `by_default`: whether the method is fitted if no methods are named; `auto` also tries such methods.
     """
 
     name: str
@@ -246,7 +279,7 @@ class Method:
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Predictions of methods by name. For a method that is a mean of methods, the predictions of these are averaged."""
+    """Return the predictions of methods by name; if a method is a mean of methods, their predictions are averaged."""
     return {
         method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
         if method.mean_of

@@ -1,4 +1,4 @@
-"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or averaged with weights."""
+"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few metrics, or averaged with linear methods."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
 SEED = 0
-"""Seed of XGBoost's row sampling: fixed, so that the same data give the same trees."""
+"""Seed of XGBoost's row sampling; it is fixed, so that the same data give the same trees."""
 
 
 def trees_on(
     training: TrainingData, columns: NDArray[np.intp], low: Floats | float = 0.0, high: Floats | float = 1.0
 ) -> Formula:
-    """Fit trees on some of the metrics, clipped to limits (metrics,); a column without values changes no tree."""
+    """Return trees fitted to the metrics in `columns`, whose scores are clipped to limits (metrics,).
+
+    All other columns are set to NaN; columns without values do not affect the trees.
+    """
     values = np.full_like(training.x, np.nan)
     values[:, columns] = narrowed(training.x, low, high)[:, columns]
     target, mean, spread = training.standardised
@@ -41,17 +44,18 @@ def trees_on(
 
 
 def xgboost(training: TrainingData) -> Formula:
-    """Boosted trees."""
+    """Return boosted trees on all metrics."""
     return trees_on(training, np.arange(training.x.shape[1]))
 
 
 def xgboost_pruned(training: TrainingData) -> Formula:
-    """Boosted trees with backward elimination of the least important metric. Held-out folds determine the number of
-    metrics (paper, algorithm 1).
+    """Return boosted trees after backward elimination of the least important metrics.
+
+    Held-out folds determine the number of metrics (paper, algorithm 1).
     """
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
-        """Mean objective over the folds in which it is defined."""
+        """Return the mean of the objective over the folds in which the objective is defined."""
         values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
@@ -61,8 +65,11 @@ def xgboost_pruned(training: TrainingData) -> Formula:
 
 
 def blended(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
-    """Weighted mean: `share` is the weight of the best single metric, and ridge regression and boosted trees have half
-    of the remaining weight each. The trees can be left out."""
+    """Return the weighted mean of the best single metric, ridge regression and boosted trees.
+
+    The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
+    weight each. If `with_trees` is false, the trees are left out.
+    """
     single, line = training.learn(BEST)[1], training.learn(RIDGE)[1]
     low, width = np.asarray(line.low), np.subtract(line.high, line.low)
     rest = (1 - share) / 2

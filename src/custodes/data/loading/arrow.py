@@ -1,8 +1,8 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
-If PyArrow is installed, PyArrow reads the files, since it rejects damaged bytes. Otherwise Polars reads Parquet. As
-some damaged files crash the process of Polars, Parquet files are first read in another process. Formats: Apache
-Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
+If PyArrow is installed, PyArrow reads the files, since PyArrow rejects damaged bytes. Otherwise Polars reads Parquet.
+Since some damaged files crash the process of Polars, Polars first reads a Parquet file in a separate process. Formats:
+Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer
 def from_parquet(data: bytes, name: str) -> pl.DataFrame:
     """The table of a Parquet file."""
     if data.startswith(ENCRYPTED):
-        raise InputError(f"{name}: an encrypted Parquet file; write it without encryption")
-    damaged = InputError(f"{name}: not a Parquet file, or a damaged one; write it again")
+        raise InputError(f"{name}: the Parquet file is encrypted; write the file without encryption")
+    damaged = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
     if not data.startswith(PARQUET) or not data.endswith(PARQUET):
         raise damaged
     try:
@@ -72,7 +72,7 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow.ipc
     except ImportError as error:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
-    with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again"), name):
+    with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name):
         source = pyarrow.BufferReader(data)
         opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
         table = opened(source).read_all()
@@ -96,7 +96,7 @@ def _one_error(damaged: InputError, name: str) -> Iterator[None]:
 
 
 def _decoded_size(column: Any) -> int:
-    """Size in bytes of decoded dictionary-encoded labels."""
+    """The size in bytes of a dictionary-encoded column of labels after decoding."""
     from pyarrow import compute, types
 
     kind = column.type.value_type
@@ -108,13 +108,12 @@ def _decoded_size(column: Any) -> int:
 
 def _too_large(name: str) -> InputError:
     return InputError(
-        f"{name}: its cells take more than {mebibytes(LARGEST)} when decoded; select columns or "
-        "rows, and write them to a file"
+        f"{name}: the decoded cells take more than {mebibytes(LARGEST)}; write a file with fewer columns or rows"
     )
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
-    """A validated Polars frame: damaged offsets, text and names would crash Polars."""
+    """A Polars frame of a validated table, since damaged offsets, text and names would crash Polars."""
     from pyarrow import types
 
     table.validate(full=True)

@@ -31,7 +31,7 @@ RATIO = 200
 """Maximum compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
-"""Block size in bytes for reading compressed data, as the size that an archive declares may be wrong."""
+"""Block size in bytes for reading compressed data. The size that an archive declares may be wrong."""
 
 ZSTD = 93
 """The number of zstd among the compression methods of zip archives."""
@@ -39,7 +39,7 @@ ZSTD = 93
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """A type of compression: suffix, first bytes, decompressor, and the command for it."""
+    """A type of compression: suffix, first bytes, decompressor, and the command that decompresses a file."""
 
     suffix: str
     magic: bytes
@@ -62,12 +62,12 @@ PACKINGS = (
 
 
 def packing_of(data: bytes) -> Packing | None:
-    """The type of compression by the first bytes; None if not compressed."""
+    """The type of compression according to the first bytes; None if the bytes are not compressed."""
     return next((packing for packing in PACKINGS if data.startswith(packing.magic)), None)
 
 
 def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
-    """The decompressed content; raises if it is damaged, or larger than the limits."""
+    """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
     if not data:
         return data
     limit = allowed(len(data))
@@ -77,7 +77,8 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
         raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(
-            f"{name}: not a {packing.name} file, or damaged; remove {packing.suffix} from its name, or copy it again"
+            f"{name}: not a {packing.name} file, or a damaged one; remove {packing.suffix} from the name of the "
+            "file, or copy the file again"
         ) from None
     if content is None:
         raise InputError(
@@ -87,18 +88,18 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
 
 
 def allowed(packed: int) -> int:
-    """Largest allowed decompressed size for a compressed size."""
+    """The maximum decompressed size that is allowed for a compressed size."""
     return min(LARGEST, max(UNSUSPICIOUS, RATIO * packed))
 
 
 def too_large(packed: int, limit: int) -> str:
-    """Message that a file exceeds the limits."""
+    """Part of the message that a file exceeds a limit."""
     why = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
     return f"unpacks to more than {mebibytes(limit)}{why}"
 
 
 def mebibytes(size: int) -> str:
-    """A size as text."""
+    """A size in MiB as text."""
     return f"{size / 2**20:,.0f} MiB"
 
 
@@ -113,9 +114,10 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
 
 
 def zip_archive(data: bytes, name: str) -> Any:
-    """An open zip archive; raises if it is damaged, or declares sizes above the limits.
+    """An open zip archive. Raises `InputError` if the archive is damaged or declares sizes above the limits.
 
-    The zipfile module of Python 3.14, which reads zstd, opens the archive, or the backport of this module if installed.
+    The module zipfile of Python 3.14 reads zstd. Earlier versions of Python use the backport of this module if it is
+    installed.
     """
     module: Any = zipfile
     with suppress(ImportError):

@@ -1,7 +1,7 @@
-"""SQLite and DuckDB files, detected by their first bytes: `FILE::TABLE`, or `FILE::SELECT ...`; read-only.
+"""SQLite and DuckDB files, detected by their first bytes and read as `FILE::TABLE` or `FILE::SELECT ...`.
 
-SQLite is read from memory, so that no files are created next to it; for an annotation study see `running`. Formats:
-SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
+A SQLite file is read into memory, so that SQLite creates no files next to it. For annotation studies see `live_study`.
+Formats: SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOURNAL_MODES = slice(18, 20)
 APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
 READS = "a query must be of the form SELECT ... FROM ..."
-DAMAGED = "a damaged database, or one of an unsupported version"
+DAMAGED = "a damaged database, or a database of an unsupported version"
 ENDLESS = "the view or query may never end; write the rows to a table, and read that table"
 STEPS, ROUNDS = 1_000_000, 500
 """Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
@@ -59,8 +59,8 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
         log = path.with_name(path.name + suffix)
         if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
             raise InputError(
-                f"{name}: {log.name} next to it holds changes that are not in the file yet; close the "
-                f"program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {log.name} in the same folder holds changes that are not in {name} yet; close the program "
+                f"that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
@@ -92,7 +92,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
 
 
 def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:
-    """All rows; raises `InputError` if their cells exceed the limit."""
+    """All rows. Raises `InputError` if the cells exceed the limit."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     while batch := cursor.fetchmany(AT_ONCE):
@@ -104,7 +104,7 @@ def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, .
 
 def _check_size(size: int, limit: int, name: str) -> None:
     if size > limit:
-        raise InputError(f"{name}: its rows take more than {mebibytes(limit)}; {ENDLESS}")
+        raise InputError(f"{name}: the rows take more than {mebibytes(limit)}; {ENDLESS}")
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:

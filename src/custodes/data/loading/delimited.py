@@ -21,7 +21,7 @@ LABELS = ("item", "system", "rater", "aspect")
 """Columns in which a comma is never a decimal comma."""
 
 SAMPLE_ROWS = 50
-"""Rows from which the separator is determined."""
+"""Number of rows from which the separator is determined."""
 
 HEADER_CHARACTERS = 1_000_000
 SAMPLE_CHARACTERS = 2_000_000
@@ -34,7 +34,7 @@ LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
 def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A frame of text, and notes on the assumed separators and decimals."""
+    """A frame of text, and notes on the assumed separator and the assumed decimal commas."""
     if "\n" not in text or '"' not in text:
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
     usual = "\t" if suffix == ".tsv" else ","
@@ -66,8 +66,8 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _separator(text: str, usual: str) -> str:
-    """The separator with the most cells, if header and rows have equal numbers of cells; in a tie, the usual
-    separator."""
+    """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
+    a tie, the usual separator is returned."""
     cells: dict[str, int] = {}
     agreeing: dict[str, int] = {}
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):
@@ -94,7 +94,10 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
             _ragged_row(text, separator, longer=True)
             or "the table cannot be read: a quote is not closed, or occurs inside a cell"
         )
-        raise InputError(f"{name}: {fault}; quote a cell that holds {separator!r}, and double quotes in it") from None
+        raise InputError(
+            f"{name}: {fault}; put a cell that holds {separator!r} in quotes, and write each quote inside the cell "
+            "twice"
+        ) from None
     full = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
     if frame.width and frame[:, -1].null_count() and not full:
         fault = _ragged_row(text, separator, longer=False)
@@ -104,20 +107,22 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
 
 
 def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
-    """Message on the first row with more (or with fewer) cells than the header; '' without any."""
+    """A message on the first row with more cells (if `longer`) or with fewer cells than the header; '' if there is no
+    such row."""
     try:
         rows = _rows(text, separator)
         width = len(next(rows, []))
         for number, row in enumerate(rows, start=1):
             if len(row) > width if longer else len(row) < width:
-                return f"row {number} has {len(row)} cells, the header {width}"
+                return f"row {number} has {len(row)} cells, but the header has {width}"
     except csv.Error:
         pass
     return ""
 
 
 def _has_decimal_commas(column: pl.Series) -> bool:
-    """Whether every cell is a number, possibly with a decimal comma, and some comma cannot be a thousands separator."""
+    """Whether every cell is a number, possibly with a decimal comma, and at least one comma cannot be a thousands
+    separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
     commas = cells.filter(cells.str.contains(",", literal=True))

@@ -1,8 +1,8 @@
 """Folders that hold one table in several files: Parquet shards, and HF datasets written by `save_to_disk`.
 
 Formats: Hugging Face Datasets, 'Process: Save' (`dataset_dict.json` lists splits; in each split, `state.json` lists the
-Arrow stream files and `dataset_info.json` the features), and Hugging Face Hub, 'Data files configuration' (shards are
-named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
+Arrow stream files, and `dataset_info.json` lists the features), and Hugging Face Hub, 'Data files configuration'
+(shards are named `SPLIT-00000-of-00003.parquet`, next to the README or in `data`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def holds_table(folder: Path) -> bool:
 
 
 def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
-    """The files to be concatenated to the table of a folder, and the features that the folder describes."""
+    """The files that together hold the table of a folder, and the description of the features in the folder."""
     name = folder.resolve().name
     try:
         if (folder / SPLITS).is_file():
@@ -54,7 +54,7 @@ def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
 
 
 def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str) -> pl.DataFrame:
-    """Concatenation of tables with the same columns."""
+    """The rows of all tables, which must have the same columns."""
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
             odd = sorted(set(frame.columns) ^ set(frames[0].columns))
@@ -76,7 +76,7 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
-    """The files of one split; files without shard names are one table."""
+    """The files of one split. Files that are not named like shards form one table."""
     splits: dict[str, list[Path]] = {}
     for file in files:
         match = SHARD.fullmatch(file.stem)
@@ -94,24 +94,24 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     totals = {int(match[3]) for match in matches}
     if len(totals) > 1:
         raise InputError(
-            f"{name}: shards of {split} are from sets of different sizes ({listed(sorted(totals))}); keep the shards "
-            f"of one set"
+            f"{name}: shards of {split} belong to sets with different numbers of shards ({listed(sorted(totals))}); "
+            "keep the shards of one set"
         )
     missing = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
     if missing:
         first = f"{split}-{missing[0]:05}-of-{min(totals):05}"
         raise InputError(
-            f"{name}: {len(missing)} of {min(totals)} shards of {split} are missing ({first}, ...); copy or download"
-            " them"
+            f"{name}: {len(missing)} of {min(totals)} shards of {split} are missing ({first}, ...); copy or "
+            "download the missing shards"
         )
 
 
 def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
-    """The files of a split written by `save_to_disk`, and its features."""
+    """The files of a split that `save_to_disk` wrote, and the features of the split."""
     state = _json(folder / STATE)
     listing = state.get("_data_files")
     if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
-        raise InputError(f"{name}: {STATE} lists no data files; save it again with save_to_disk")
+        raise InputError(f"{name}: {STATE} lists no data files; save the data set again with save_to_disk")
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise InputError(
             f"{name}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
@@ -127,7 +127,7 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
 
 
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
-    """Labels that are stored as numbers, replaced by their names; -1 is missing."""
+    """The table with numbers of labels replaced by the names of the labels; -1 is a missing label."""
     for column, feature in (features if isinstance(features, dict) else {}).items():
         names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
         if isinstance(names, list) and column in frame.columns and frame[column].dtype.is_integer():
@@ -145,7 +145,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str, where: str) -> str:
-    """A name of a file in the folder; names that point outside it are rejected."""
+    """The name of a file in the folder. A name that points outside the folder raises `InputError`."""
     if not name or Path(name).name != name or name == "..":
-        raise InputError(f"{where}: lists {name!r}, which is not the name of a file in the folder")
+        raise InputError(f"{where}: the entry {name!r} is not the name of a file in the folder")
     return name

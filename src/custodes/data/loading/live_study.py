@@ -1,9 +1,9 @@
-"""Read an annotation study that a server may be writing: one consistent state of its SQLite file, without side effects.
+"""Read one consistent state of the SQLite file of an annotation study that a server may be writing.
 
-The latest changes are in a write-ahead log next to the file (`-wal`), also if the server was killed. SQLite reads file
-and log consistently. Only SQLite may open the file: if a process has opened the file in SQLite, and other code in this
-process opens and closes the file, the process loses the locks (SQLite, 'How To Corrupt An SQLite Database File',
-2.2.1).
+Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), also if the server
+was killed. SQLite reads file and log consistently. Only SQLite may open the file: if other code in the same process
+opens and closes a file that SQLite has open, the process loses the locks of SQLite (SQLite, 'How To Corrupt An SQLite
+Database File', 2.2.1).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALONE, SHARED = "mode=ro&immutable=1", "mode=ro"
 
 
 def is_study(path: Path) -> bool:
-    """Whether a file is an annotation study, by its first bytes; False for streams and folders."""
+    """Whether a file is an annotation study according to its first bytes; False for streams and folders."""
     if is_stream(path) or not path.is_file():
         return False
     path = path.resolve()  # files next to a link are those next to its target
@@ -47,7 +47,7 @@ def is_study(path: Path) -> bool:
 
 
 def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
-    """The result of a function on one consistent state of a file, with all committed changes.
+    """The result of a function that is applied to one consistent state of a file with all committed changes.
 
     Raises `InputError` if the file cannot be read, or changes during every attempt.
     """
@@ -73,8 +73,8 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` for a damaged file: its structure, the types of columns,
-    references between tables, and text that is not UTF-8."""
+    """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` for a damaged file. The checks cover the structure of the
+    file, the types of columns, references between tables, and the encoding of text (UTF-8)."""
     ((fault,),) = connection.execute("PRAGMA integrity_check(1)")
     if fault != "ok":
         raise sqlite3.DatabaseError(fault.splitlines()[-1])
@@ -99,7 +99,7 @@ def reason(error: Exception) -> str:
 
 
 def whole(path: Path) -> bytes:
-    """The content of the file without the log."""
+    """The bytes of one file that holds a consistent state, including the changes in the log."""
     return of_one_state(path, lambda connection: connection.serialize())
 
 
@@ -107,9 +107,9 @@ def whole(path: Path) -> bytes:
 def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """A read-only connection, and whether the connection sees a consistent state while other programs write.
 
-    If there is a log with an index (`-shm`), as with a running or killed server, SQLite shares log and index. A log
-    without an index comes from a copy; SQLite would create an index next to the log, so a copy of file and log is read.
-    Without a log, no files may be created either.
+    A running or killed server leaves a log with an index (`-shm`), which SQLite shares with the server. If a log has no
+    index, file and log were copied from elsewhere. Since SQLite would create an index next to this log, a temporary
+    copy of file and log is read. If there is no log, SQLite must not create files either.
     """
     if not _log(path):
         with closing(_connected(path, ALONE)) as connection:

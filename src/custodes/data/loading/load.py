@@ -1,7 +1,7 @@
 """Detect the type of a source and read its table.
 
-The suffix determines the format of text; binary content must match its suffix. SQLite and DuckDB files may have any
-name. Without a name (standard input, a pipe), the first bytes decide.
+The suffix determines the format of text. The content of a binary file must match the suffix. SQLite and DuckDB files
+may have any name. For standard input and pipes, which have no name, the first bytes determine the format.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["holds_table", "load_table"]
 class _Format:
     """A binary format: its name in messages, suffixes, first bytes, and reader.
 
-    `read(data, part, name)` returns the table with notes; `parts`: whether a file may hold several tables.
+    `read(data, part, name)` returns the table with notes. `parts` is true if a file may hold several tables.
     """
 
     described: str
@@ -101,7 +101,7 @@ def load_table(source: str | Path) -> LoadedTable:
     named = name if part is None else f"{name}::{short(part)}"
     if path.is_dir():
         if not holds_table(path):
-            raise InputError(f"{name}: a folder, not a table file")
+            raise InputError(f"{name}: this is a folder, not a table file; give the path of a table file")
         members, features = files_of(path, part)
         table = _several(members, name, root=path)
         return replace(table, frame=with_class_names(table.frame, features), name=named, files=())
@@ -117,12 +117,13 @@ def load_table(source: str | Path) -> LoadedTable:
 
 
 def digest_line(content: bytes) -> str:
-    """The end of a line in the signature of an export, for the content of one file."""
+    """The end of the line for a file in the signature of an export, with the digest of the content of the file."""
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 
 def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
-    """The table of a file; for an unmodified file of an export, without the apostrophes that the export added."""
+    """The table of a file. If the file is an unmodified file of an export, the apostrophes that the export added are
+    removed."""
     try:
         lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
@@ -168,9 +169,9 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     recognised = _first_bytes(data, name)
     if suffix not in SUFFIXES and recognised is None and not is_stream(path):
         raise InputError(
-            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
-            f"{', '.join(SUFFIXES)} (text also {', '.join(PACKED)}), SQLite and DuckDB files, and "
-            ".tar, .tar.gz, .tgz or a folder for mt-metrics-eval"
+            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
+            f"also {', '.join(PACKED)}), SQLite and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a "
+            "folder"
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
@@ -182,7 +183,7 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
             f"the file to end in {recognised.suffixes[0]}"
         )
     if part is not None and not (binary and binary.parts) and suffix != ".json":
-        raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")
+        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
     return binary.read(data, part, name) if binary else _from_text(data, suffix, part, name)
 
 
@@ -202,16 +203,16 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
 
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """The table in an archive; files that systems add (`__MACOSX`, hidden files) are ignored."""
+    """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(data, name)
     members = [member.filename for member in archive.infolist() if not member.is_dir()]
     visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
     tables = [name for name in visible if _suffix(name) in SUFFIXES]
     if not tables:
-        raise InputError(f"{name}: no table file in it; give one of {', '.join(SUFFIXES)}")
+        raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
     member = chosen(part, tables, name=name, what="file")
     if _suffix(member) == ".zip":
-        raise InputError(f"{name}: an archive inside an archive; unzip it")
+        raise InputError(f"{name}: this is an archive inside an archive; unzip the outer archive")
     where = f"{name}::{member}"
     return _unpacked(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
 
@@ -224,7 +225,8 @@ def _first_bytes(data: bytes, name: str) -> _Format | None:
     """The binary format according to the first bytes, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
-            f"{name}: a spreadsheet in the old .xls format, or one with a password; save it as .xlsx or CSV"
+            f"{name}: a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet "
+            "as .xlsx or CSV"
         )
     if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
         return WORKBOOK
@@ -234,9 +236,9 @@ def _first_bytes(data: bytes, name: str) -> _Format | None:
 def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     if frame.width > MOST_COLUMNS:
         raise InputError(
-            f"{name}: {frame.width} columns; at most {MOST_COLUMNS} can be read. Write a row per "
+            f"{name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one row per "
             "rating: item, system, rater, score"
         )
     if not frame.height:
-        raise InputError(f"{name}: a header without rows; give at least one row")
+        raise InputError(f"{name}: the table has a header and no rows; give at least one row")
     return bytes_as_text(frame)

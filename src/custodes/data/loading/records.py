@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: a list of objects, or one object per line, with numbers kept as text."""
+"""Tables in JSON (a list of objects) and JSON Lines (one object per line), with numbers kept as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_TEXT: dict[str, Any] = {
 
 
 def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
-    """Parse a JSON text; with `as_text` numbers stay text and duplicate keys are an error."""
+    """Parse a JSON text. With `as_text` numbers stay text, and duplicate keys raise `InputError`."""
     try:
         return json.loads(text, **(AS_TEXT if as_text else {}))
     except json.JSONDecodeError as error:
@@ -35,8 +35,8 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 
 
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
-    """A list of objects as a frame of text; of a single object, the longest list of objects in it or the list at a
-    path."""
+    """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
+    or the longest list of objects."""
     size.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
     notes: list[Note] = []
@@ -44,25 +44,27 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
         tables = tables_in(records)
         if not tables:
             raise InputError(
-                f"{name}: unknown JSON layout, an object with keys {listed(records, limit=5)}; a table is "
-                "a list of objects, or one object per line in a file named .jsonl"
+                f"{name}: unknown JSON layout: an object with keys {listed(records, limit=5)}; a table is a list of "
+                "objects, or a .jsonl file with one object per line"
             )
         longest = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
         if part is None and (len(longest) == 1 or len(tables[longest[0]]) > len(tables[longest[1]])):
             part, *others = longest
-            more = f"; others: {listed(f'{name}::{path}' for path in others)}" if others else ""
-            notes = noted(("list-in-object", True, f"{name}: the rows are the entries of {part!r}{more}"))
+            more = f"; other lists: {listed(f'{name}::{path}' for path in others)}" if others else ""
+            notes = noted(("list-in-object", True, f"{name}: the rows are read from the list {part!r}{more}"))
         records = tables[chosen(part, tables, name=name, what="list")]
     elif part is not None:
-        raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")
+        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
     if not isinstance(records, list):
-        raise InputError(f"{name}: a .json file must hold a list of objects; name JSON Lines .jsonl")
+        raise InputError(
+            f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
+        )
     return from_records(records, name, "entry"), notes
 
 
 def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
-    """The lists of objects in an object by path, without nested ones; an object of similar objects is converted to a
-    list with the column `key`.
+    """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
+    is converted to a list with the column `key`.
 
     >>> list(tables_in({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']
@@ -81,7 +83,7 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
 
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
-    """One object per line as a frame of text; blank lines are ignored."""
+    """A frame of text from one object per line; blank lines are ignored."""
     size.check_json(text, name, by_lines=True)
     lines = ((number, line) for number, line in enumerate(_lines(text), start=1) if line.strip())
     return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
@@ -97,9 +99,9 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
-    """Objects as a frame of text; nested values become JSON.
+    """A frame of text from objects; nested values become JSON.
 
-    Blocks of objects are converted to columns, which take a tenth of the memory.
+    Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
     iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
     while batch := list(islice(iterator, size.AT_ONCE)):
@@ -110,7 +112,9 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
         columns = {column for frame in frames for column in frame.columns}
         size.check_size(size.CELL * rows * len(columns), f"{name}: {rows:,} rows of {len(columns):,} columns take")
     if strays:
-        raise InputError(f"{name}: {unit} {listed(strays, limit=5)} is not a JSON object; every {unit} must be one")
+        raise InputError(
+            f"{name}: {unit} {listed(strays, limit=5)} is not a JSON object; every {unit} must be a JSON object"
+        )
     return pl.concat(frames, how="diagonal").rechunk() if any(frame.width for frame in frames) else pl.DataFrame()
 
 

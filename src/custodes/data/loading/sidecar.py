@@ -16,7 +16,8 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
-    """The raters tables next to a file, by name; there should be at most one.
+    """The tables in the folder of a file whose names mark them as the raters table of the file. There should be at most
+    one such table.
 
     >>> sidecar_raters(Path("nowhere/scores.csv"))
     []
@@ -25,9 +26,10 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
 
 
 def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
-    """The tables next to a file with this mark in their names.
+    """The tables in the folder of a file that are named after the file, with this mark.
 
-    For a file in a zip archive (`part`), tables in the archive come first; for a link, tables next to the link.
+    If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
+    folder of the link come first.
     """
     if part is not None and (inside := _inside(file, mark, part)):
         return inside
@@ -39,7 +41,7 @@ def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]
 
 
 def files_of_sidecar(table: Path) -> list[Path]:
-    """The files to which a table of raters or probes belongs, by its name.
+    """The files to which a table of raters or probes belongs according to its name.
 
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
@@ -50,14 +52,14 @@ def files_of_sidecar(table: Path) -> list[Path]:
 
 
 def _names(file: str, mark: str) -> list[str]:
-    """Possible names of the table of a file with this mark."""
+    """Possible names of the table with this mark that belongs to a file."""
     packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
     stem = Path(file[: len(file) - len(packed)]).stem
     return [stem + mark + form for form in FORMS] if stem else []
 
 
 def _inside(archive: Path, mark: str, part: str) -> list[Path]:
-    """The tables of a part of a zip archive with this mark, as `ARCHIVE::PART`."""
+    """The tables with this mark that belong to a part of a zip archive, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as opened:
@@ -79,7 +81,7 @@ def _is_file(path: Path) -> bool:
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The files without those that are tables of raters or probes of other files in the list."""
+    """The files without tables of raters or probes that belong to other files in the list."""
     marks = (RATERS, PROBES)
     sidecars = {sidecar.resolve() for file in files for mark in marks for sidecar in sidecar_tables(file, mark)}
     return [file for file in files if file.resolve() not in sidecars]

@@ -1,4 +1,4 @@
-"""Memory that a table will take, estimated from its bytes before parsing."""
+"""Estimates of the memory that a table will take, made from the bytes before parsing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from custodes.errors import InputError
 from custodes.memory import fits, memory
 
 COPIES = 3
-"""Number of copies of a text during parsing: bytes, text and cells."""
+"""Number of copies of a text in memory during parsing: bytes, text and cells."""
 
 CELL = 64
 """Overhead in bytes of a text cell, in the table and in the study."""
@@ -15,20 +15,21 @@ OBJECT, VALUE, LIST = 400, 130, 80
 """Sizes in bytes of a JSON object, of a value with its key, and of a list."""
 
 AT_ONCE = 20_000
-"""JSON objects in memory before conversion to columns."""
+"""Number of JSON objects that are held in memory before conversion to columns."""
 
-WAY_OUT = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
+WAY_OUT = "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
 
 
 def check_delimited(text: str, columns: int, name: str) -> None:
-    """Raise if a text with this many columns would not fit into memory."""
+    """Raise `InputError` if a text with this number of columns would not fit into memory."""
     lines = text.count("\n") + 1
     needed = COPIES * len(text) + CELL * lines * columns
     check_size(needed, f"{name}: {lines:,} lines of {columns} columns may take")
 
 
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
-    """Raise if the objects of a JSON text would not fit into memory; for JSON Lines only a few exist at a time."""
+    """Raise `InputError` if the objects of a JSON text would not fit into memory. With JSON Lines, only a block of
+    objects is in memory at a time."""
     objects, values, lists = text.count("{"), text.count(","), text.count("[")
     needed: float = OBJECT * objects + VALUE * (objects + values) + LIST * lists
     if by_lines:
@@ -37,7 +38,7 @@ def check_json(text: str, name: str, *, by_lines: bool) -> None:
 
 
 def check_size(needed: float, what: str) -> None:
-    """Raise if this many bytes do not fit into memory; the message begins with `what`."""
+    """Raise `InputError` if this number of bytes does not fit into memory. The message begins with `what`."""
     if not fits(needed):
         raise InputError(
             f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "

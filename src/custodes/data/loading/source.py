@@ -25,7 +25,7 @@ SMALL = 64 * 2**20
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
-    """Split `PATH::PART`; an existing path with this name is not split."""
+    """Split `PATH::PART` into path and part. An existing path with the full name is not split."""
     path, sign, part = str(source).partition("::")
     if not sign or exists(Path(source)):
         return Path(source), None
@@ -51,7 +51,7 @@ def exists(path: Path) -> bool:
 
 
 def check_exists(path: Path) -> None:
-    """Raise if a path does not exist, suggesting files with similar names."""
+    """Raise `InputError` if a path does not exist. The message suggests files with similar names."""
     if is_standard_input(path) or exists(path) or matches(path):
         return
     if os.path.islink(path):
@@ -71,7 +71,7 @@ def check_exists(path: Path) -> None:
 def matches(path: Path) -> list[Path]:
     """The files that match a pattern such as `scores/*.parquet` or `*/scores.csv`, sorted.
 
-    The existing part of the path is taken literally, whatever characters it contains.
+    Special characters in the existing part of the path are taken literally.
     """
     there = next((parent for parent in (path, *path.parents) if exists(parent)), path)
     if not set(str(path)) & set("*?[") or there == path:
@@ -97,14 +97,17 @@ def file_bytes(path: Path) -> bytes:
 
 
 def small_file(path: Path, what: str) -> bytes:
-    """The content of a small file, such as one written by hand, or of a pipe."""
+    """The content of a pipe or a small file, such as a file written by hand."""
     if not exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if is_stream(path):
         return _piped(path, SMALL)
     size = path.stat().st_size
     if size > SMALL:
-        raise InputError(f"{path}: {mebibytes(size)}; {what} may have at most {mebibytes(SMALL)}. Give another file")
+        raise InputError(
+            f"{path}: the file has {mebibytes(size)}, but {what} may have at most {mebibytes(SMALL)}; give a "
+            "smaller file"
+        )
     return path.read_bytes()
 
 
@@ -120,14 +123,18 @@ def _standard_input() -> bytes:
 
 
 def _piped(path: Path, limit: int) -> bytes:
-    """The content of a pipe that the shell writes to; other pipes, which could block, and devices are refused."""
+    """The content of a pipe that the shell writes to. Other pipes could block, so other pipes and devices raise
+    `InputError`."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
-        raise InputError(f"{path}: this is a pipe or device; give the content on standard input: - < {path}")
+        raise InputError(f"{path}: this is a pipe or device; pass the content on standard input: - < {path}")
     with path.open("rb") as stream:
         return _limited(stream.read(limit + 1), str(path), limit)
 
 
 def _limited(data: bytes, name: str, limit: int) -> bytes:
     if len(data) > limit:
-        raise InputError(f"{name}: more than {mebibytes(limit)}; save it as a file and give its path")
+        raise InputError(
+            f"{name}: the input has more than {mebibytes(limit)}; save the input as a file and give the path of the "
+            "file"
+        )
     return data

@@ -1,4 +1,4 @@
-"""Spreadsheets: .xlsx and .xlsm with fastexcel, `FILE::SHEET` if there are several sheets."""
+"""Spreadsheets (.xlsx and .xlsm), read with fastexcel. `FILE::SHEET` selects one of several sheets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSIDE = "xl/workbook.xml"
 
 NEARER = "delete cells far from the table, or save only the table as CSV"
 DIGITS = 9
-"""Maximum number of digits of a row number, and of letters of a column; no sheet has more."""
+"""Maximum number of digits of a row number and maximum number of letters of a column; no sheet has more."""
 
 CELL = 32
 """Size in bytes of a cell while reading a sheet, including empty cells in between."""
@@ -34,7 +34,7 @@ def is_workbook(data: bytes, name: str) -> bool:
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A sheet as a frame of text, and a note on cells with errors. Formulas give their last computed values."""
+    """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
     try:
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel tells errors of cells through it
@@ -65,7 +65,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 
 
 def _check_reach(data: bytes, name: str) -> None:
-    """Raise if the cells of a sheet, including empty ones in between, would not fit into memory."""
+    """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
     archive = zip_archive(data, name)
     for member in archive.namelist():
         content = zip_member(archive, member, name)
@@ -86,7 +86,7 @@ def _reach(sheet: bytes) -> tuple[int, int]:
 
 
 def _column(letters: bytes) -> int:
-    """The number of a column: A is 1, AA 27."""
+    """The number of a column: A is 1, and AA is 27."""
     number = 0
     for letter in letters.upper():
         number = 26 * number + letter - ord("A") + 1
@@ -107,7 +107,7 @@ def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, st
 
 
 def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The rows below the first one, which names the columns; empty rows and columns are dropped."""
+    """The rows below the first row, which has the names of the columns. Empty rows and columns are dropped."""
     cells = cells[[column_cells.name for column_cells in cells if column_cells.null_count() < cells.height]]
     header = cells.row(0)
     unnamed = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]

@@ -1,4 +1,4 @@
-"""A loaded table: frame, name in messages, digest of its bytes, and notes on assumptions."""
+"""A loaded table: its frame, its name in messages, the digest of its bytes, and notes on assumptions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.data.table import check_names
 from custodes.errors import InputError, listed, suggestion
 
 SHOWN = 60
-"""Maximum number of characters of a part in the name of its table: a query may be long."""
+"""Maximum number of characters of the part in the name of a table. A part can be a long query."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
-    """A table as read: its frame, its name in messages, the digest of its bytes ('' for a dataframe), the files it was
-    read from, and the requested part."""
+    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
+    that hold the table, and the requested part."""
 
     frame: pl.DataFrame
     name: str
@@ -31,7 +31,8 @@ class LoadedTable:
 
 
 def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
-    """The part of a container requested with `NAME::PART`, or its only part."""
+    """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
+    default."""
     names = list(parts)
     if part is None and len(names) == 1:
         return names[0]
@@ -43,12 +44,13 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
 
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:
-    """Column names without surrounding blanks; duplicate names, and names that are patterns of Polars, are errors."""
+    """Column names without surrounding blanks. Raises `InputError` for duplicate names and for names that are patterns
+    of Polars."""
     stripped = [name.strip() for name in names]
     check_names(stripped, where=where)
     if len(set(stripped)) < len(stripped):
         twice = next(name for place, name in enumerate(stripped) if name in stripped[:place])
-        raise InputError(f"{where}: column {twice!r} occurs twice; rename one, or remove it")
+        raise InputError(f"{where}: two columns are called {twice!r}; rename or remove one of these columns")
     return stripped
 
 
@@ -58,7 +60,7 @@ def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
 
 
 def short(part: str) -> str:
-    """A part in one short line, for names; a truncated part gets a digest, so that the name is unique."""
+    """A part as one short line for use in names. A digest is added to a truncated part, so that the name is unique."""
     line = " ".join(part.split())
     if len(line) <= SHOWN:
         return line

@@ -1,4 +1,4 @@
-"""Bytes as text: UTF-8, and UTF-16 with a byte order mark."""
+"""Conversion of bytes to text, from UTF-8 or from UTF-16 with a byte order mark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 def utf8_text(data: bytes, name: str) -> str:
-    """Bytes as text without a byte order mark; the error for invalid UTF-8 names the byte."""
+    """The text in bytes, without a byte order mark. The message for invalid UTF-8 gives the position of the byte."""
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -26,7 +26,8 @@ def utf8_text(data: bytes, name: str) -> str:
 
 
 def table_text(data: bytes, name: str) -> tuple[str, str]:
-    """The text of a table, and its encoding if it is not UTF-8: Excel's 'Unicode text' is UTF-16 with a mark."""
+    """The text of a table, and the name of the encoding if the encoding is not UTF-8. Excel's 'Unicode text' is UTF-16
+    with a byte order mark."""
     if not data.startswith(UTF16) or data.startswith(UTF32):
         return _without_nul(utf8_text(data, name), name), ""
     try:
@@ -40,7 +41,8 @@ MOST_NUL = 0.1
 
 
 def _without_nul(text: str, name: str) -> str:
-    """Check for NUL: a label may contain some, but if every other character is NUL the file is UTF-16."""
+    """The text, checked for NUL characters. A label may contain NUL, but a file in which every second character is NUL
+    is UTF-16."""
     if text.count("\0") > len(text) * MOST_NUL:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(

@@ -1,1 +1,1 @@
-"""Mapping of columns to roles with other names than readers expect: roles, patterns, schema files, guesses."""
+"""Mapping of columns to the roles that readers expect: roles, patterns, schema files, guesses."""

@@ -1,4 +1,4 @@
-"""Detection of columns with human ratings by the words in column names, and patterns for such columns."""
+"""Detection of columns with human ratings by the words in their names, and patterns for these columns."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ RATINGS = frozenset(word_list("scores ratings score rating annotation annotation
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
-    """A pattern that matches these names and no other names among `columns`.
+    """A pattern that matches the names `people` and none of the remaining names in `columns`.
 
-    If the names have no common form, the pattern lists the names, and each column is a rater.
+    If the names have no common form, the pattern lists the names, and each name is a rater.
 
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
@@ -49,7 +49,8 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
 
 
 def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
-    """The fixed start of names, the labels of one or two fields, the text between two fields, and the fixed end."""
+    """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
+    fields, and the fixed end."""
     names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
     start, end = list[str](), list[str]()
     while all(name[:2] == names[0][:2] and len(name) > 2 for name in names) and not _is_label(names[0][0]):
@@ -72,7 +73,7 @@ def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], s
 def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
     """Aspect, separator and rater in the words of a name.
 
-    The rater begins with a word that looks like a rater, or follows known aspects.
+    The rater begins with a word that looks like a rater, or is the part after a known aspect.
     """
     turn = 1 if rater_last else -1
     words = words[::turn]
@@ -95,9 +96,9 @@ def _is_aspect(word: str) -> bool:
 
 
 def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
-    """Whether the parts read as raters and as aspects are plausible.
+    """Whether it is plausible that `raters` are raters and `aspects` are aspects.
 
-    The parts are plausible if the raters look like raters, or if known aspects are fully crossed with other names.
+    This is plausible if `raters` look like raters, or if known aspects are fully crossed with `raters`.
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
@@ -108,7 +109,8 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
-    """The aspects in names of human ratings, if there are several: `human_coherence` and `human_fluency`.
+    """The aspects in the names of human ratings, if there are several aspects, as in `human_coherence` and
+    `human_fluency`.
 
     A part of the names is an aspect if the part is a known aspect or is crossed with a part that numbers annotators.
 
@@ -131,8 +133,8 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns with human ratings, and the matched columns; no pattern if every fit would pool
-    aspects."""
+    """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would pool
+    aspects, there is no pattern."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))]
     of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
@@ -150,9 +152,10 @@ def _numbers_people(name: str) -> bool:
 
 
 def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths of objects of scores, `human:scores.*` or `metric:scores.*`, and the remaining paths.
+    """The patterns of objects that hold scores, such as `human:scores.*` or `metric:scores.*`, and the remaining paths.
 
-    Lists of numbers, and integers below a word for ratings, are read as human ratings.
+    Lists of numbers are read as human ratings. Integers in an object that is named like ratings are read as human
+    ratings, too.
     """
     patterns, left, crossed = list[str](), list[str](), list[str]()
     parents: dict[str, list[str]] = {}
@@ -187,7 +190,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
-    """The judges that have the name of an annotator after another aspect.
+    """The judges whose names combine the name of an annotator with a different aspect.
 
     >>> sorted(beside_people(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
@@ -207,10 +210,11 @@ MOST_NAMED = 12
 def rest_pattern(
     scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = (), aspects: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Patterns of the metric columns: all remaining columns, without averages and columns that look like human ratings.
+    """Patterns of the metric columns. Metric columns are all remaining columns except averages and columns that look
+    like human ratings.
 
-    The patterns must not match the numeric columns `spare`. `aspects` are the aspects of the human ratings, which
-    metrics may also rate.
+    The patterns do not match the numeric columns `spare`. `aspects` are the aspects of the human ratings; metrics may
+    also rate these aspects.
     """
     left = [name for name in scores if name not in people]
     metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
@@ -228,7 +232,8 @@ def rest_pattern(
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
-    """The numbers of a column, with null for cells that are not numbers; empty for a column of nested cells."""
+    """The numbers of a column, with null for cells that are not numbers. For a column of nested cells the result is
+    empty."""
     return (
         pl.Series(dtype=pl.Float64)
         if column.dtype.is_nested()

@@ -1,4 +1,4 @@
-"""Common words in column names: roles, annotators, aspects. Used only for guesses, warnings and notes."""
+"""Common words in column names: roles, annotators, aspects. The words are used only for guesses, warnings and notes."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def stem(part: str) -> str:
 
 
 def kind_words(column: pl.Series) -> pl.Series | None:
-    """The kind of rater that each cell of a column names; None if a cell is empty or has an unknown word."""
+    """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
     if column.dtype != pl.String:
         return None
     words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
@@ -203,7 +203,7 @@ def kind_words(column: pl.Series) -> pl.Series | None:
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether a rater's name looks human; the name of a `declared` metric must have unambiguous words.
+    """Whether the name of a rater looks human. For a `declared` metric, only unambiguous words count.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
@@ -232,8 +232,8 @@ def is_model_name(label: str) -> bool:
 
 
 def averages(columns: Sequence[str]) -> list[str]:
-    """The columns that are computed from human ratings, such as means or measures of spread: `human_avg` beside
-    `human_1`.
+    """The columns that are computed from human ratings, such as means or measures of spread. An example is `human_avg`
+    in a table with `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
@@ -254,7 +254,7 @@ def averages(columns: Sequence[str]) -> list[str]:
 
 
 def looks_like_rater(label: str) -> bool:
-    """Whether a part of a column's name is a number or name of a rater: `ann1`, `expert_2`, `3`, `r1`."""
+    """Whether a part of the name of a column is the number or the name of a rater: `ann1`, `expert_2`, `3`, `r1`."""
     return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
 
 
@@ -275,7 +275,7 @@ TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good 
 
 
 def is_fact(name: str) -> bool:
-    """Whether a column, by its name, holds a property of a request or a row and not a score.
+    """Whether the name of a column is that of a property of a request or a row, which is not a score.
 
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)
@@ -284,7 +284,7 @@ def is_fact(name: str) -> bool:
 
 
 def is_measure(name: str) -> bool:
-    """Whether a column describes a request or a row and cannot be a label of items, such as its latency.
+    """Whether a column holds a property of a request or a row that cannot be an item label, such as the latency.
 
     >>> is_measure("latency_ms"), is_measure("trace_id")
     (True, False)
@@ -293,7 +293,7 @@ def is_measure(name: str) -> bool:
 
 
 def forms(name: str) -> list[str]:
-    """The names to look up for a column: the name, and for a path also the last part or the part before `id`.
+    """The names to look up for a column: the full name, and for a path also the last part, or the part before `id`.
 
     >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
@@ -324,7 +324,7 @@ CORE = {
 
 
 def _by_part(role: str, name: str) -> bool:
-    """Whether a part of a name suggests the role; for outputs only the last part counts."""
+    """Whether a part of a name suggests the role. For outputs, only the last part counts."""
     words = parts(name)
     if role == "text":
         others = CORE["source"] | CORE["references"] | CORE["winner"]

@@ -49,9 +49,9 @@ LISTED = 20
 
 
 class UnfitError(InputError):
-    """The columns of a table do not fit its reader, so a mapping may help.
+    """The columns of a table do not fit the reader, so a mapping may help.
 
-    The attributes are the problem, and the advice that is shown if no mapping is found.
+    The attributes are the description of the problem, and the advice for the case that no mapping is found.
     """
 
     def __init__(self, wrong: str, more: str = "") -> None:
@@ -64,8 +64,8 @@ class Mapped:
     """A table after mapping, with notes.
 
     `frame` is the table with columns named by roles (None if only texts are mapped). `items` is the table of items
-    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide`: whether patterns
-    of column names converted a wide table to a long one.
+    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide` is true if
+    patterns of column names converted a wide table to a long table.
     """
 
     frame: pl.DataFrame | None
@@ -77,7 +77,7 @@ class Mapped:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Role to column, and the patterns of score columns, in order of precedence."""
+    """The column of each role, and the patterns of score columns in order of precedence."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
@@ -133,12 +133,12 @@ class Columns:
 
     @property
     def text_pattern(self) -> ColumnPattern | None:
-        """The pattern of text columns, if `text` is one."""
+        """The pattern of text columns, if the role `text` has a pattern."""
         written = self.roles.get("text", "")
         return ColumnPattern.readings(written)[0] if "{system" in written else None
 
     def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Column to its labels, for the columns of verdicts that `winner` matches; empty if `winner` is not a
+        """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
         written = self.roles.get("winner", "")
         if "{rater" not in written:
@@ -153,8 +153,8 @@ class Columns:
             return frame
         if "rater" in (*self.roles, *frame.columns):
             raise OptionError(
-                f"{where}: the pattern of winner names raters, and so does column rater; remove the pattern or the "
-                f"column"
+                f"{where}: the pattern of winner and column rater both name the raters; remove the pattern or the "
+                "column"
             )
         rows = []
         for name, labels in split.items():
@@ -176,14 +176,14 @@ class Columns:
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
     def over(self, other: Columns) -> Columns:
-        """This mapping, completed by another mapping; roles and patterns of this mapping take precedence."""
+        """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
         both = {**other.roles, **self.roles}
         roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
     def reach(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The table with nested cells expanded to columns if the mapping names paths into nested cells; otherwise the
+        """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
         named = [*names, *self.patterns]
@@ -195,13 +195,13 @@ class Columns:
         return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
-        """Raise for a column that exists in no table, and for a pattern without a match.
+        """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
         `tables` has the columns of each table.
         """
         check_text_roles(self.roles)
         if not tables:
-            raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
+            raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if role == "phrase":
@@ -305,7 +305,7 @@ class Columns:
         return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
     def _facts_of(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
-        """The table of items, None without columns that describe items."""
+        """The table of items; None if no column describes items."""
         facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
         if not facts:
             return None
@@ -315,14 +315,14 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
-        """New name to old name of each column, without columns that describe items and columns that are replaced."""
+        """The old name of each column by the new name, without columns that describe items or are replaced."""
         here, texts = self._here(columns), self.texts(columns)
         gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
         return {**mapped, **{name: name for name in columns if name not in gone}}
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
-        """The score columns with their pattern and the labels in their name; the first matching pattern is used."""
+        """The score columns, each with the first pattern that matches and the labels in the name of the column."""
         free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
@@ -335,7 +335,7 @@ class Columns:
 
 
 def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A table of verdicts with words in place of phrases."""
+    """The table of verdicts with each phrase replaced by a word, and notes."""
     sided = [name for name in mapped.columns if name in ("system_a", "system_b", "model_a", "model_b")]
     systems = {str(label) for name in sided for label in mapped[name].unique()}
     cells = label_column(mapped, "winner", where=where, empty=True)
@@ -344,14 +344,14 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
 
 
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """Columns with the name of a role to which another column is mapped: name to role."""
+    """The columns that have the name of a role to which a different column is mapped, each with this role."""
     names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
     taken = set(here.values())
     return {name: names[name] for name in columns if name in names and name not in taken}
 
 
 def _free(columns: Iterable[str]) -> list[str]:
-    """The columns without a role, which patterns may match; empty for a table of verdicts or of long ratings."""
+    """The columns without a role, which patterns may match. A table of verdicts or a long table has none."""
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []
@@ -359,7 +359,7 @@ def _free(columns: Iterable[str]) -> list[str]:
 
 
 def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """A table with one row per item and the columns that describe items; raises for two values of one item."""
+    """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} describes items, but {where} has no column of items; map item")
     values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
@@ -401,7 +401,7 @@ def _long(
 def melted(
     frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
 ) -> pl.DataFrame:
-    """The long table of some score columns, with the labels of each column; `keys` are the columns that name a row.
+    """The long table of the score columns `columns` (column to labels). `keys` are the columns that identify a row.
 
     Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError` with the
     row of the wide table.
@@ -437,15 +437,15 @@ def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> li
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
-    """Labels for the rows of a score column, from the name of the column.
+    """The labels for the rows of a score column, taken from the name of the column.
 
     The kind in a pattern takes precedence over the kind in the row.
     """
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
-            f"columns: {pattern.written!r} and a column both give the {doubled}; leave {{{doubled}}} "
-            f"out, or map {doubled} to no column"
+            f"columns: {pattern.written!r} and a column both give the {doubled}; remove {{{doubled}}} from the "
+            f"pattern, or map no column to {doubled}"
         )
     labels = {name: label.strip() for name, label in split.items()}
     kind = labels.get("kind", "").lower() or pattern.kind
@@ -459,7 +459,7 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
 def _check_people(
     split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
 ) -> None:
-    """Raise if a pattern of human ratings splits the name of a metric into aspect and rater, or matches an average."""
+    """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
     parted = {
         name: labels_of
         for name, labels_of in labels.items()
@@ -480,7 +480,7 @@ def _check_people(
 
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
-    """Raise for two columns of the same rater, aspect and repeat, and for a rater of two kinds."""
+    """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
     seen: dict[tuple[str, ...], str] = {}
     kinds: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():

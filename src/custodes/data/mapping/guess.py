@@ -1,4 +1,5 @@
-"""Guesses of a mapping, from names and cells, for a table that no reader accepts; only working guesses are shown."""
+"""Guesses of a mapping for a table that no reader accepts, from names and cells. A guess is shown only if it reads the
+table."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ PROSE = 4
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
-    """The mapping of texts that reads the table and is certain from names and cells; None if there is no such
-    mapping."""
+    """The mapping of texts that reads the table and is certain according to names and cells; None if there is no
+    certain mapping."""
     head = frame.head(LOOKED_AT)
     for guess, sure in text_guesses(frame.head(SAMPLED), declared):
         if guess != declared and reads(head, guess):
@@ -84,9 +85,10 @@ def suggested(
     wrong: str,
     nested: Collection[str] = (),
 ) -> str:
-    """Advice `; try --column item=doc_id ...` with the first guess that reads the table; empty if no guess reads it.
+    """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; empty if no guess
+    reads the table.
 
-    `declared` is the mapping given by the user, which all guesses keep; `nested` are the columns from nested cells. A
+    `declared` is the mapping of the user, which is a part of all guesses. `nested` are the columns from nested cells. A
     guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
     correct, unless the message `wrong` already names that cell.
     """
@@ -124,7 +126,7 @@ def suggested(
 
 
 def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
-    """Whether a mapping of texts has outputs of one system only."""
+    """Whether the outputs in a mapping of texts are of one system only."""
     if guess.text_pattern or "output_a" in guess.roles:
         return False
     system = guess.roles.get("system", "system")
@@ -132,9 +134,11 @@ def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
 
 
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
-    """`NAME 'cell' in row 1` for the first dropped column of scores with cells that are not numbers.
+    """Text such as `NAME 'cell' in row 1`, for the first column of scores that the guess drops because some cells are
+    not numbers.
 
-    A column is one of scores if most cells are numbers or similar, or if the column is named like a rating.
+    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
+    rating.
     """
     if not guess.matched(frame.columns):
         return ""
@@ -165,9 +169,10 @@ def flags(columns: Columns) -> str:
 def guesses(
     frame: pl.DataFrame, declared: Columns, nested: Collection[str] = (), *, one_system: bool = False
 ) -> Iterator[Columns]:
-    """Mappings that may read a table, the most likely first: for verdicts, long tables, wide tables.
+    """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
+    tables.
 
-    `one_system`: only those of scores of a single system, which is named after the file.
+    With `one_system`, the result has only mappings of scores of a single system, which is named after the file.
     """
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
@@ -212,7 +217,7 @@ def guesses(
 def _places_of_one(
     frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], texts: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Candidate columns for the item of a table of one system, which a constant column may name."""
+    """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
     ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
     ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
@@ -227,7 +232,7 @@ ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat",
 def _with_texts(
     shapes: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
 ) -> Guess:
-    """Layouts of scores, with the text columns next to them; the source may be the item."""
+    """Layouts of scores, completed by the text columns of the table. The source may serve as the item."""
     for roles, patterns in shapes:
         more = {
             role: name
@@ -239,7 +244,8 @@ def _with_texts(
 
 
 def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses completed by the user's mapping, without columns named by their role and patterns without a match."""
+    """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
+    without a match, are left out."""
     for roles, patterns in shapes:
         twice = {"source"} if roles.get("source") == roles.get("item") else set()
         twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
@@ -263,7 +269,8 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
 def _places(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Candidate columns for item and system: by name, then by number of distinct labels."""
+    """Candidate columns for the item and for the system. Candidates by name come first, followed by candidates by the
+    number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
     words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
@@ -368,14 +375,16 @@ def _wide(
 
 
 def _may_name(column: pl.Series) -> bool:
-    """Whether cells may be names of raters: each cell occurs in several rows, and no cell is a malformed number."""
+    """Whether cells may be names of raters, because each cell occurs in several rows and no cell is a malformed
+    number."""
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
 def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
-    """Whether numbers may be scores: the column is named like a score, or at least not like a known property."""
+    """Whether the numbers of a column may be scores, because the column is named like a score, or at least not like a
+    known property."""
     numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
     return looks_like_score(name) or not numbers_the_item or _varies(frame, name, item)
 

@@ -1,4 +1,4 @@
-"""Guesses of text columns: outputs, systems and sources, from names and cells."""
+"""Guesses of text columns (outputs, systems and sources), from names and cells."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ FEWEST = 10
 CROSSED = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2
-"""Maximum number of distinct values per row of a category: a column of short words that is not named like an output."""
+"""Maximum ratio of distinct values to rows in a column of categories. A column of categories holds short words and does
+not have the name of an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
@@ -80,7 +81,8 @@ TRUTHS = len(TRUTH) + 1
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
-    """Mappings of texts that may read a table, the most likely first, and whether a mapping is certain."""
+    """Mappings of texts that may read a table, the most likely mapping first, each with a flag that is true if the
+    mapping is certain."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
@@ -101,14 +103,14 @@ Roles = Iterator[tuple[dict[str, str], bool]]
 
 
 def texts_beside(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
-    """Roles of text columns next to scores: the output, and descriptions of the item with prose cells."""
+    """Roles of the text columns in a table of scores: the output, and columns of prose that describe the item."""
     free = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
     text = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
     return {"text": text[0], **_of_item(frame, free, text)} if text else {}
 
 
 def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
-    """Roles of the two outputs next to a verdict, and of columns that describe the item."""
+    """Roles of the columns with the two outputs in a table of verdicts, and of columns that describe the item."""
     free = [name for name in frame.columns if name not in taken]
     pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
     return {**dict(zip(PAIR, pairs[0], strict=True)), **_of_item(frame, free, pairs[0])} if pairs else {}
@@ -163,7 +165,8 @@ def looks_like_score(name: str) -> bool:
 
 
 def may_be_scores(column: pl.Series) -> bool:
-    """Whether a column may hold scores: not row numbers, and not a property of a request or text such as tokens."""
+    """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
+    are not scores."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
     return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))
@@ -178,7 +181,7 @@ def is_index(column: pl.Series) -> bool:
 
 
 def judges(column: pl.Series) -> bool:
-    """Whether a column rates outputs or chooses among them: scores, binary labels, the winner of a pair."""
+    """Whether a column holds judgements of outputs: scores, binary labels, or the winner of a pair."""
     if is_number(column) or column.dtype == pl.Boolean:
         return looks_like_score(column.name)
     if column.dtype != pl.String:
@@ -207,7 +210,8 @@ def is_prose(column: pl.Series) -> bool:
 
 
 def may_be_systems(column: pl.Series) -> bool:
-    """Whether the labels of a column may be systems: short, several, and not times, numbers or ratings."""
+    """Whether the labels of a column may be systems. There must be several short labels, which are not times, numbers
+    or ratings."""
     if not is_text(column):
         return False
     labels = column.drop_nulls().str.strip_chars()
@@ -221,7 +225,7 @@ def may_be_systems(column: pl.Series) -> bool:
 
 
 def has_another_role(name: str, *roles: str) -> bool:
-    """Whether a column is named like a role that is not among these roles."""
+    """Whether a column has the name of a role other than `roles`."""
     others = (names for role, names in NAMES.items() if role not in roles)
     return bool(set(forms(name)) & {word for names in others for word in names})
 
@@ -232,7 +236,7 @@ def _blanks(column: pl.Series) -> float:
 
 
 def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
-    """Source, context, references and images of the item."""
+    """The roles of columns that describe the item: source, context, references and images."""
     left = [name for name in free if name not in outputs]
     roles: dict[str, str] = {}
     several = _numbered(left, "references")
@@ -263,8 +267,8 @@ def _of_glob(name: str, glob: str) -> bool:
 
 
 def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
-    """Candidate columns for the item: ids by name, the source, then columns of other labels with the most values
-    first."""
+    """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
+    most values first)."""
     labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
     labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
     labels = [name for name in labels if not is_measure(name)]
@@ -277,7 +281,8 @@ def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list
 
 
 def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Candidate columns for the system: first by name (columns with several labels first), then by cells."""
+    """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
+    cells."""
     by_name = [name for name in named("system", free) if not is_time(frame[name]) and not frame[name].dtype.is_nested()]
     by_name = [name for name in by_name if not is_prose(frame[name]) and _labels_few(frame[name])]
     by_name.sort(key=lambda name: frame[name].n_unique() < 2)
@@ -298,7 +303,7 @@ def _labels_few(column: pl.Series) -> bool:
 
 
 def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
-    """Whether every output occurs once, and most items have outputs of several systems."""
+    """Whether every output occurs only once, and most items have outputs of several systems."""
     by_system = [] if system is None else [pl.col(system).alias("system")]
     keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *by_system)
     if keys.is_duplicated().any():
@@ -311,7 +316,7 @@ def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
 def _place(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
-    """Item and system of a table with one row per output, and whether the names of both columns are common ones."""
+    """Columns of item and system in a table with one row per output, and whether both columns have common names."""
     by_name, others = _systems(frame, free)
     systems = [declared["system"]] if "system" in declared else [*by_name, *others][:CHOICES]
     if "system" in frame.columns:
@@ -371,13 +376,13 @@ def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
 
 
 def _without_side(name: str) -> str:
-    """The name of a column of a pair without the part for the side; `system` if no other part remains."""
+    """The name of a column of a pair without the part that names the side; `system` if no part remains."""
     decided = {side for pair in DECIDED for side in pair}
     return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided) or "system")
 
 
 def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """Layout with one row per pair of outputs, and the systems of both."""
+    """Layout with one row per pair of outputs, and columns for the systems of both outputs."""
     texts = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
     systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
     for (a, b), (first, second) in product(systems, texts):
@@ -420,13 +425,13 @@ def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[
 
 
 def _has_text_role(name: str) -> bool:
-    """Whether a name is that of a source, a reference or another text, rather than a system."""
+    """Whether a name is the name of a source, a reference or another text, and not the name of a system."""
     word = normalised(name)
     return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
 
 
 def _shapes(name: str) -> Iterator[str]:
-    """Possible patterns of a name: a word for outputs before or after the system."""
+    """Possible patterns of a name, with a word for outputs before or after the system."""
     words = "|".join(OUTPUT_WORDS)
     before = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
     if before:
@@ -443,7 +448,7 @@ def _shapes(name: str) -> Iterator[str]:
 
 
 def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
-    """Layout with one row per item, and a text column per system, named by the system."""
+    """Layout with one row per item, and one text column per system that has the name of the system."""
     of_item = _of_item(frame, free, [])
     used = {*of_item.values(), *named("item", free)}
     if any(may_be_systems(frame[name]) for name in named("system", free)):
@@ -460,7 +465,7 @@ def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str
 
 
 def _is_category(column: pl.Series) -> bool:
-    """Whether a column describes items or rates outputs: a category, an address, a rating."""
+    """Whether a column describes items or rates outputs, such as a category, an address or a rating."""
     if not CATEGORIES.isdisjoint(parts(column.name)) or is_fact(column.name):
         return True
     short = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)

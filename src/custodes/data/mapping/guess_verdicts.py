@@ -27,7 +27,8 @@ def verdict_guesses(
 ) -> Guess:
     """Layouts with two systems and the winner.
 
-    A column is tried as `preference` only if it has that name or negative numbers; there 0 is a tie.
+    A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
+    is a tie.
     """
     pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
     head = frame.head(SAMPLED)
@@ -55,7 +56,7 @@ Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
 
 
 def _patterns(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
-    """Layouts with the winner and the loser, or with the names of the systems and a column of verdicts per rater."""
+    """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
     first = base.get("system_a", "")
     if not first or any(is_number(frame[name]) for name in base.values()):
         return
@@ -66,7 +67,7 @@ def _patterns(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[st
 
 
 def _columns(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
-    """One column of verdicts."""
+    """Layouts with one column of verdicts."""
     for winner in columns[:2]:
         signs = numbers_of(frame[winner]).lt(0).any()
         for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
@@ -83,7 +84,7 @@ def _phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bo
 
 
 def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
-    """Roles with the two outputs, if the table has columns of outputs; then roles without outputs."""
+    """Roles that include the two outputs, if the table has columns of outputs; then roles without outputs."""
     outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
     if outputs:
         yield {**roles, **outputs}, ()
@@ -91,7 +92,7 @@ def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
 
 
 def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
-    """Patterns such as `{rater}_choice` of at least two columns of verdicts; empty for one column."""
+    """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
     if len(columns) < 2:
         return
     names = []
@@ -105,7 +106,7 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
 def other_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
-    """Further roles: columns that are named like one of these roles."""
+    """Further roles, for columns that have the name of one of these roles."""
     others: dict[str, str] = {}
     for role in roles:
         free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]

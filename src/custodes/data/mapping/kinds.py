@@ -1,4 +1,4 @@
-"""Kinds of raters by the words of a column, or by the name of the column that names the raters."""
+"""Kinds of raters, derived from the words in a column of kinds or from the name of the column of raters."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     of_metrics = bool(named_so & METRIC_ROLES)
     metrics = [label for label in unique if (not looks_human(label) if of_metrics else is_model_name(label))]
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
-    others = f", but for {listed(metrics)}" if metrics else ""
+    others = f", except {listed(metrics)}" if metrics else ""
     message = f"{where}: raters of column {source!r} are read as human{others}; give --human if this is wrong"
     return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not of_metrics, message))

@@ -78,11 +78,11 @@ class LabelLayout:
     item : str
         Column of the item; '' for the row number.
     systems : tuple of str
-        Columns whose combined labels name the system; empty for a single unnamed system.
+        Columns that together name the system; empty if there is one system without a name.
     human, metrics : tuple of str
-        Columns of labels (wide table).
+        Columns of labels in a wide table.
     criteria : mapping of str to tuple of str
-        Column to its rater and aspect, if columns are named by criteria (`human_tone`, `judge_tone`).
+        Rater and aspect of each column, if the names of columns contain criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, n_outputs, repeat, invalid : str
@@ -107,7 +107,7 @@ class LabelLayout:
 
     @property
     def used(self) -> set[str]:
-        """The columns with a role, without clusters, which may also be slices."""
+        """The columns with a role. The column of clusters is left out, because it may also define slices."""
         rater = (self.rater, self.kind, self.aspect)
         single = (self.item, self.label, *rater, self.probability, self.n_outputs, self.repeat, self.invalid)
         return {name for name in (*single, *self.human, *self.metrics) if name}
@@ -165,7 +165,7 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     ----------
     frame : DataFrame
     declared : Columns
-        Roles and patterns from the caller, which all guesses keep.
+        Roles and patterns of the caller, which take precedence over guesses.
     """
     if not set(declared.roles) <= {
         "item",
@@ -257,7 +257,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
 
 
 def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
-    """Columns of known binary labels with names such as `is_correct` or `passed`; empty if the table has scores."""
+    """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     last = {*LABEL_WORDS, *POLARITY}
@@ -267,7 +267,8 @@ def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Ser
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Rater and criterion of each column named by rater and criterion, if annotators and judges share criteria.
+    """The rater and the criterion of each column whose name contains a rater and a criterion. Annotators and judges
+    must have common criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
@@ -296,12 +297,12 @@ def _human_first(name: str) -> bool:
 
 
 def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
-    """Whether a column holds human labels in a table without a judge, by its words or by its name."""
+    """Whether the words or the name of a column show that it holds human labels, in a table without a judge."""
     return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
 
 
 def _same_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether at least two columns share most of their words."""
+    """Whether at least two columns have most words in common."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     shared = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
     return bool(shared) and all(2 * len(shared) > len(one) for one in vocabularies)
@@ -367,17 +368,17 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
 
 
 def _of_both(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds."""
+    """Whether at least one value of a column occurs with both kinds."""
     return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
 
 
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether some value of a column occurs with both kinds, or the table has only one kind."""
+    """Whether at least one value of a column occurs with both kinds, or the table has only one kind."""
     return kind.n_unique() < 2 or _of_both(column, kind)
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
-    """The column whose values most often occur with both kinds: the item."""
+    """The column whose values most often occur with both kinds, which is the item."""
     best, most = "", 0
     candidates = [name for name in frame.columns if name not in set(taken)]
     likely = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
@@ -392,7 +393,7 @@ def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> 
 
 
 def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
-    """The layout, completed by columns of the item, the systems, the clusters and the inclusion probabilities."""
+    """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
     roles, used = declared.roles, layout.used
     free = [name for name in frame.columns if name not in used and not frame[name].dtype.is_nested()]
     if "system" in roles:
@@ -450,7 +451,8 @@ def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
 
 
 def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
-    """The columns of model and version with several values; if both are constant, the name of the model."""
+    """The columns of model and version that have several values. If both columns are constant, the result is the column
+    of the model."""
     varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
     model = next((name for name in models if varying[name]), "")
     version = next((name for name in versions if varying[name]), "")

@@ -1,4 +1,4 @@
-"""Words of other languages in names of columns: German, French, Spanish, Portuguese, Italian, Dutch; and Chinese."""
+"""Words in names of columns in German, French, Spanish, Portuguese, Italian, Dutch and Chinese."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHER_LANGUAGES: Mapping[str, Sequence[str]] = {
     ),
     "references": word_list("referenz musterantwort reference_humaine referencia riferimento referentie 参考 参考答案"),
 }
-"""Role to words, without accents."""
+"""Words for each role, without accents."""
 
 HUMAN_WORDS = frozenset(
     word_list(

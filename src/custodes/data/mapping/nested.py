@@ -1,4 +1,4 @@
-"""Nested tables: objects in cells become columns named by their path, `scores.fluency`, `scores.fluency.0`."""
+"""Nested tables: values of objects in cells become columns that are named by the path, such as `scores.fluency`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MOST = 2000
 
 
 def nested_columns(frame: pl.DataFrame) -> list[str]:
-    """The columns with objects or lists in their cells, as values or as JSON."""
+    """The columns whose cells are objects or lists, or JSON of objects or lists."""
     return [column.name for column in frame.iter_columns() if _is_nested(column)]
 
 
 def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
     """The table with a column for each value in nested cells; conversations and lists of texts stay nested.
 
-    `paths` are named in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0` gives a
-    column for one position in a list of texts.
+    `paths` are the paths in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0`
+    gives a column for one position in a list of texts.
 
     >>> flattened(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
@@ -62,7 +62,8 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The table with one row per entry of each column that holds lists of objects that name a system or a rater."""
+    """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
+    rater."""
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
@@ -93,7 +94,7 @@ def _values(column: pl.Series) -> list[Any]:
 
 
 def _parsed(cell: str | None) -> Any:
-    """The value of a JSON text with numbers as written; other text is unchanged."""
+    """The value of a JSON text, with numbers as written. Text that is not JSON is unchanged."""
     try:
         return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
     except (ValueError, RecursionError):
@@ -101,7 +102,7 @@ def _parsed(cell: str | None) -> Any:
 
 
 class _Number(str):
-    """A number as written."""
+    """A number that keeps the digits of the JSON text."""
 
     __slots__ = ()
 
@@ -119,8 +120,8 @@ def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> It
 
 
 def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
-    """Whether a list becomes columns: a list of numbers, of objects of numbers, or of one object,
-    or a list of which a position is requested."""
+    """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
+    object, and a list with a requested position."""
     if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
         return True
     if len(value) == 1 and isinstance(value[0], dict) and turns_of(value) is None:
@@ -141,7 +142,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cells(name: str, cells: list[Any]) -> pl.Series:
-    """Cells as a column, objects and truth values as JSON."""
+    """Cells as a column; objects and truth values become JSON."""
     texts = [
         json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
         for cell in cells

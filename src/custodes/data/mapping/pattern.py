@@ -13,7 +13,7 @@ from custodes.errors import OptionError, suggestion
 FIELDS = ("aspect", "rater", "kind", "repeat", "system")
 """Placeholders for parts of a column's name."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
-"""Meaning of the first and the second `*` of a path, by kind of its scores."""
+"""Meaning of the first and the second `*` of a path, by the kind of the scores."""
 POSITION = "[0-9]*"
 """The glob of a position in a list."""
 
@@ -25,7 +25,8 @@ EXAMPLE = "'human_{aspect}_{rater}'"
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPattern:
-    """Alternating fixed text and placeholders: `texts` has one part more than `fields`.
+    """A pattern of fixed texts (`texts`) that alternate with placeholders (`fields`). There is one more fixed text than
+    placeholders.
 
     `kind` is the kind of all raters of the pattern ('' if a placeholder gives the kind or if it is unknown). `globs`
     limits the labels of placeholders.
@@ -39,7 +40,7 @@ class ColumnPattern:
 
     @classmethod
     def readings(cls, written: str) -> list[ColumnPattern]:
-        """Possible meanings of a pattern: the literal text, and the text after a prefix `human:` or `metric:`.
+        """Possible meanings of a pattern: the literal text, and the text after the prefix `human:` or `metric:`.
 
         Callers use the first meaning that matches columns.
 
@@ -99,7 +100,8 @@ class ColumnPattern:
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
-        """All ways to match a name: placeholder to label; none if there are too many."""
+        """All ways to match a name. Each way maps placeholders to labels. The list is empty if there are too many
+        ways."""
         if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
             return []
         if not self.fields:
@@ -125,17 +127,17 @@ class ColumnPattern:
 
     @property
     def fixed(self) -> str:
-        """The fixed text of the pattern without outer separators, which is the rater if no placeholder names the
-        rater."""
+        """The fixed text of the pattern without outer separators. This text is the rater if there is no placeholder for
+        the rater."""
         return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
 
 
 def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Column to the labels in its name, for the columns that match a pattern.
+    """The labels in the name of each column that matches a pattern.
 
-    A name that matches in several ways gets the labels that unambiguous columns have (`ann1` in
-    `human_coherence_ann1` decides `human_factual_consistency_ann1`). If several ways remain, an `OptionError` names two
-    ways and a pattern that allows only one of them.
+    A name that matches in several ways gets the labels of unambiguous columns: `ann1` in `human_coherence_ann1` decides
+    how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
+    two ways and a pattern that allows only one way.
     """
     ways = {column: pattern.splits(column) for column in columns}
     sure = {(name, label) for splits in ways.values() if len(splits) == 1 for name, label in splits[0].items()}
@@ -162,7 +164,7 @@ def literal(text: str) -> str:
 
 
 def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """The columns that a pattern matches; none if it is ambiguous."""
+    """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
         splits = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
     except OptionError:

@@ -1,4 +1,5 @@
-"""Verdicts as phrases, `A: Summary #1 is more coherent.`, read by patterns such as `{winner}:*`."""
+"""Verdicts that are phrases, such as `A: Summary #1 is more coherent.`, and the patterns that read phrases, such as
+`{winner}:*`."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)
 MOST = 6
 """Patterns of phrases that are tried."""
 COVERED = 0.5
-"""Proportion of cells that patterns must read to be proposed."""
+"""Minimum proportion of cells that proposed patterns must be able to read."""
 LONGEST = 400
 """Maximum length of a cell from which patterns are made."""
 
@@ -45,10 +46,11 @@ LONGEST = 400
 def read_phrases(
     cells: pl.Series, written: str, *, systems: Collection[str], where: str
 ) -> tuple[pl.Series, pl.Series, list[Note]]:
-    """The word of the verdict in each phrase, the reason if a phrase has no verdict, and a note with their number.
+    """The word of the verdict in each phrase, the reason if a phrase has no verdict, and a note on the number of
+    phrases without a verdict.
 
     `written` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output. `{position}`
-    is a word for the better output, too, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
+    is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
     a tie. A single word needs no pattern.
     """
     alternatives = [_compiled(part) for part in written.split("|")]
@@ -108,7 +110,7 @@ def _plain(word: str) -> str:
 
 
 def proposed_phrases(cells: pl.Series) -> str:
-    """Patterns that read most cells of a column; '' if there are none.
+    """Patterns that read most cells of a column; '' if no patterns do.
 
     A pattern is derived from cells that differ only in the word for an output. It contains a word such as better, or
     begins with the word for the output.
@@ -172,5 +174,5 @@ def _templates(cell: str) -> list[tuple[str, str]]:
 
 
 def may_be_phrases(column: pl.Series) -> bool:
-    """Whether a column may hold verdicts as phrases: text with some cells longer than a word."""
+    """Whether a column may hold verdicts as phrases, because it is text and some cells are longer than one word."""
     return column.dtype == pl.String and bool(column.drop_nulls().str.strip_chars().str.contains(r"\s").any())

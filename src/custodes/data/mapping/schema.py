@@ -1,4 +1,4 @@
-"""Schema files: how the tables of a study are read and which data are selected, as TOML."""
+"""Schema files in TOML, which state how the tables of a study are read and which data are selected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ KEYS = (TABLE, *WORDS, *PATHS, *SELECTION)
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Columns by role; `reading`: further arguments of `read`; `selection`: the selection options of all questions."""
+    """The content of a schema file: the columns by role, further arguments of `read` (`reading`), and the selection
+    options of all questions (`selection`)."""
 
     columns: Columns = field(default_factory=Columns)
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +33,8 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema from a TOML file; unknown keys are errors with a suggestion. Paths are relative to the file."""
+        """Read a schema from a TOML file. Paths are relative to the file. Unknown keys raise an error with a
+        suggestion."""
         place = Path(path)
         try:
             values = tomllib.loads(utf8_text(small_file(place, "a schema"), place.name))
@@ -79,7 +81,8 @@ class Schema:
 
 
 def _toml(value: Any) -> str:
-    """A text, or a list of texts: a JSON string is a TOML basic string, except that TOML needs DEL escaped."""
+    """A text or a list of texts as TOML. A JSON string is a basic string of TOML, except that DEL must be escaped in
+    TOML."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

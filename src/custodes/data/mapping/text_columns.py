@@ -1,4 +1,4 @@
-"""Texts of any table, converted to the table `item, system, text` that the reader `outputs` accepts."""
+"""Conversion of the texts in any table to the table `item, system, text` that the reader `outputs` accepts."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class TextColumns:
         return {*names, *self.systems}
 
     def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
-        """One row per output: item, system, text, and the columns that describe the item.
+        """A table with one row per output: item, system, text, and the columns that describe the item.
 
-        `rated`: rows are ratings, so an output may occur in several rows. Without an item column, the item is the
+        With `rated`, rows are ratings, so an output may occur in several rows. Without an item column, the item is the
         source or the row number. Without a system column, the system is the name of the file.
         """
         facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
@@ -97,7 +97,7 @@ class TextColumns:
         return PurePath(where).name.partition(".")[0] if name is None else label_column(frame, name, where=where)
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
-        """The cells of a role; for several columns a JSON list of the non-empty ones."""
+        """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
         columns = [
             as_text(frame[name], where=role, lists=role != "source")
             for name in several(self.roles[role], frame.columns)
@@ -153,7 +153,7 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
-    """Each output once, and for each item the first non-empty value of each text."""
+    """A table with each output once, and notes. Each text of an item has the first non-empty value."""
     sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first, sources, notes = first_of_each(texts, sources, where=where)

@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Readers: one file per format, and a line here for each. `custodes.data.reading` selects the reader."""
+"""Readers. Each format has one file and one line in this module. `custodes.data.reading` selects the reader."""
 
 from __future__ import annotations
 

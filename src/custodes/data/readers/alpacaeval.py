@@ -1,8 +1,8 @@
-"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, annotator; one file, or a
-folder of results.
+"""Annotations of AlpacaEval, in one file or in a folder of results. A row has an `instruction`, two outputs or two
+generators, a `preference` and an annotator.
 
-Format: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard, `results/`, files written by its command
-with `--output_path`, and `alpaca_farm_human_annotations` and `_crossannotations` of the data set
+Format: github.com/tatsu-lab/alpaca_eval, namely `annotations.json` of a leaderboard, `results/`, files that the command
+`alpaca_eval` writes with `--output_path`, and `alpaca_farm_human_annotations` and `_crossannotations` of the data set
 (huggingface.co/datasets/tatsu-lab/alpaca_eval).
 """
 
@@ -42,13 +42,14 @@ DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = the instruction, rater = the annotator.
+    """A study of verdicts. The item is the instruction, and the rater is the annotator.
 
-    A preference below 1.5 means that output_1 wins; 1.5 and 0 are ties.
+    A preference from 1 to below 1.5 means that output_1 wins. Preferences of 1.5 and 0 are ties.
 
     An annotation without a preference is a reply that AlpacaEval could not parse. AlpacaEval randomises the
-    presentation order without recording it, so it is unknown. Files of human annotations have no generators: systems
-    are output_1 and output_2, and an instruction with several pairs of texts becomes several items in one cluster.
+    presentation order and does not record it, so the presentation order is unknown. Files of human annotations have no
+    generators, so the systems are output_1 and output_2, and an instruction with several pairs of texts becomes several
+    items in one cluster.
     """
     _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
     anonymous = columns == COLUMNS[2]
@@ -111,13 +112,14 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
 
 def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
-    """A note on preferences between 1 and 2, which are rounded to the preferred side."""
+    """A note on preferences between 1 and 2, which are rounded to the preferred output."""
     values = value.drop_nulls()
     between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
     rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
         f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
-        f"output. The table reference of leaderboard has AlpacaEval's win rate, the mean of preference - 1{rate}"
+        "output. The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it "
+        f"(mean of preference - 1{rate})"
     )
     return noted(("graded-preference", between, message))
 
@@ -129,7 +131,8 @@ def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
 
 
 def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
-    """The annotators, and whether they are human: only files of human annotations have numbers as annotators."""
+    """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
+    annotators."""
     column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if column is None:
         name = "human" if anonymous else "annotator"
@@ -161,7 +164,8 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of the annotations of all models; `part` is a glob of annotators (the folders with the files)."""
+    """A study of the annotations of all models; `part` is a glob that selects annotators, which are the names of
+    folders."""
     annotations = _files(path)
     files = [file for file in annotations if part is None or fnmatchcase(file.parent.name, part)]
     if not files:
@@ -182,7 +186,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
-    """The tables, in which the system that differs between tables is renamed after the folder; and the new names."""
+    """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
+    the folder of the table."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
     systems = [
         {str(name) for column in names for name in frame[column].unique()}

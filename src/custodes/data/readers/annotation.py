@@ -1,6 +1,7 @@
-"""Annotation studies (`custodes annotate`): a SQLite file, read through its views, also while it is served.
+"""Annotation studies (`custodes annotate`): a SQLite file that is read through views, also while a server uses the
+file.
 
-The views of the file are in the formats of other readers, with at least the columns of `VIEWS`.
+The views of the file have the formats of other readers, with at least the columns of `VIEWS`.
 """
 
 from __future__ import annotations
@@ -93,10 +94,12 @@ METRIC_COLUMNS = (*COMPARED, "rater", "kind", "aspect", "preference", "role")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """An annotation study: verdicts or scores, texts, interim analyses, and the verdicts of its metric.
+    """An annotation study with verdicts or scores, texts, interim analyses, and the verdicts of the metric of the
+    study.
 
-    Second opinions are in `Study.second`. Excluded are control questions, corrected answers, answers of excluded
-    annotators, and answers of incomplete interim analyses (until the analysis is complete or the study is stopped).
+    Second opinions are in `Study.second`. Control questions, corrected answers, answers of excluded annotators, and
+    answers of incomplete interim analyses are left out. Answers of an incomplete interim analysis count when the
+    analysis is complete or the study is stopped.
     """
     if not is_study(path):  # selected with `reader`
         raise InputError(f"{path.name}: not a study file of annotations; create one with custodes annotate new")
@@ -104,7 +107,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
-    """The study as one transaction of a connection reads it; see `read_annotation`."""
+    """The study that one transaction of a connection reads; see `read_annotation`."""
     frames, (people, answers), (cost, unit), (peeked, marked) = _asked(opened, where)
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
@@ -140,7 +143,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "second-opinions",
             again,
-            f"{where}: {again} second ratings only measure the annotators and are not used to compare systems",
+            f"{where}: {again} second ratings by the same annotator serve only to measure the consistency of "
+            "annotators and are not used to compare systems",
         ),
         (
             "peeked",
@@ -174,10 +178,10 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 def _asked(
     opened: sqlite3.Connection, where: str
 ) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], tuple[int, int]]:
-    """Rows of the views, of incomplete interim analyses and of the metric's verdicts, and some numbers.
+    """The rows of the views, of incomplete interim analyses and of the verdicts of the metric, and several numbers.
 
-    The numbers are those of excluded annotators, answers of excluded annotators, views of estimates and displays of
-    differing words, and the cost of an answer.
+    Two numbers are those of excluded annotators and of their answers, and two values are the cost of an answer and its
+    currency. The last two numbers are those of views of estimates and of comparisons with displayed differences.
     """
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
@@ -206,7 +210,7 @@ def _asked(
 
 
 def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Sources with references as lists, if the file has them."""
+    """The sources, with references as lists if the file has references."""
     if "references" not in sources.columns:
         return sources
     try:
@@ -216,7 +220,7 @@ def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
 
 
 def _units(rows: pl.DataFrame, *systems: str) -> int:
-    """Number of questions to annotators, with all aspects counted as one."""
+    """The number of questions to annotators, where the aspects of one question are counted once."""
     return rows.select("item", *systems, "rater").n_unique()
 
 

@@ -1,8 +1,8 @@
-"""Published battles of Chatbot Arena and MT-bench: verdicts of humans (or judges) on two conversations.
+"""Published battles of Chatbot Arena and MT-bench. A battle is a verdict of a human or a judge on two conversations.
 
-Layouts, by their data cards on huggingface.co: lmsys/chatbot_arena_conversations, lmsys/mt_bench_human_judgments
-(splits human and gpt4_pair), lmarena-ai/arena-human-preference-100k and -140k, and lmsys/
-lmsys-arena-human-preference-55k (winner in three columns).
+The layouts are those of the data cards on huggingface.co: lmsys/chatbot_arena_conversations,
+lmsys/mt_bench_human_judgments (splits human and gpt4_pair), lmarena-ai/arena-human-preference-100k and -140k, and
+lmsys/lmsys-arena-human-preference-55k (winner in three columns).
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claud
 
 
 def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = the question (MT-bench: question and turn, cluster = question), group = language.
+    """A study of verdicts. The item is the question, and the group is the language. In MT-bench, the item is question
+    and turn, and the cluster is the question.
 
     Judges called expert, author, human and arena_user are human; judges such as gpt are metrics. Each user of the arena
     gives one or two verdicts, so all users are treated as one rater, `arena_user`. Without a column `judge`, all
@@ -98,7 +99,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
-    """The raters, and notes on them."""
+    """The raters, and notes on the raters."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
         assumed = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
@@ -111,7 +112,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The winner from three columns of 0 and 1; '?' with the cells unless exactly one cell is 1."""
+    """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is '?' with the cells."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     words_of = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
@@ -125,7 +126,7 @@ def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def _texts(
     frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
 ) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
-    """(item, system, text) and (item, source) of the rows with conversations."""
+    """The texts (item, system, text) and the sources (item, source) of the rows with conversations."""
     names = next((pair for pair in CONVERSATIONS if set(pair) <= set(frame.columns)), None)
     if names is None:
         return [], []

@@ -1,4 +1,5 @@
-"""Arena-Hard judgments: a line per question and model, with `games` against the baseline, `A>>B` to `B>>A`.
+"""Judgments of Arena-Hard. A line has the `games` of one model against the baseline on one question, with scores from
+`A>>B` to `B>>A`.
 
 Layout: github.com/lmarena/arena-hard-auto, gen_judgment.py (`question_id`; since 2.0 `uid`, `category`, `baseline`).
 """
@@ -27,7 +28,7 @@ NO_SCORE = "no score"
 
 
 def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of a judge's verdicts in both orders; the baseline is A in the first game and B in the second game.
+    """A study of the verdicts of a judge in both orders. The baseline is A in the first game and B in the second game.
 
     A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
     game has no verdict.
@@ -72,7 +73,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
 
 
 def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
-    """Row, order and score of each game: the baseline (system_b) is shown first in games 1, 3 and so on."""
+    """The row, order and score of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
     for row, cell in enumerate(column, start=1):
         games: Any = parse_json(cell, where=f"{where}, row {row}") if isinstance(cell, str) else cell
         if games is None:

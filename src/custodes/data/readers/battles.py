@@ -1,4 +1,5 @@
-"""Battles: `item`, two systems (`model_a, model_b` or `system_a, system_b`) and a `winner` or `preference`."""
+"""Battles: a table with `item`, two systems (`model_a, model_b` or `system_a, system_b`) and a `winner` or
+`preference`."""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
 def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts; "both bad" is a tie; without a column `rater`, one annotator gave all verdicts.
+    """A study of verdicts. "Both bad" is a tie. If there is no column `rater`, all verdicts are those of one annotator.
 
-    The judge may be in `judge` instead of `rater`, the reason for a missing verdict in `invalid`, the probabilities of
-    A, a tie and B in `p_a`, `p_tie`, `p_b`, and the time in `seconds`. Rows with `role` `second` are second opinions
-    (`Study.second`). `words` and `orders` define the meaning of cells.
+    The name of the judge may be in `judge` instead of `rater`. `invalid` has the reason for a missing verdict, `p_a`,
+    `p_tie`, `p_b` have the probabilities of A, a tie and B, and `seconds` has the time. Rows with `role` `second` are
+    second opinions (`Study.second`). The modules `verdict_words` and `orders` define the meaning of cells.
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
@@ -107,7 +108,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:
-    """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat) with `preference` and `order`."""
+    """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference` and
+    `order`."""
     verdict = table["verdict"].alias(column)
     written = set(frame.columns) >= WRITTEN
     reading = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=written)
@@ -117,8 +119,8 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
         refuse(
             places & (order == 0),
             lambda rows, at: (
-                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, and the "
-                "presentation order of that row is unknown; give the order, or name the system"
+                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, but the presentation "
+                "order of this row is unknown; give the order, or name the system"
             ),
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
@@ -134,7 +136,8 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
 
 
 def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
-    """Raise instead of attributing all verdicts to one annotator if an unused column may name the raters."""
+    """Raise `InputError` if an unused column may name the raters. Otherwise all verdicts would be attributed to one
+    annotator."""
     who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
     if who is not None:
         raise InputError(
@@ -145,7 +148,7 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
 
 
 def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
-    """A note if each row is a different item and a further column of items has repeated values."""
+    """A note for the case that each row is a different item and the values of an unused column of items repeat."""
     columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
     again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
     if not again or frame[item].n_unique() < frame.height:
@@ -158,13 +161,14 @@ def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where:
 
 
 def may_say_who(columns: Sequence[str]) -> list[str]:
-    """Columns with names of raters: `annotator`, `judge_name`."""
+    """Columns that may hold names of raters, such as `annotator` and `judge_name`."""
     bare = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
     return [name for name in columns if {bare[name], normalised(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
-    """A note if A or 1 was read as a column although the displayed order may differ from the order of the columns."""
+    """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
+    columns."""
     turned = unsure & (verdicts["order"] == "ba")
     if not turned.any():
         return []
@@ -183,19 +187,17 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
     either = (
-        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, "
-        f"{100 * otherwise:.0f} % if the cells mean the position"
+        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, and {100 * otherwise:.0f} % "
+        "if the cells mean the position"
     )
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
         raise InputError(
-            f"{where}: {column} {words_seen} may mean the column or the position; it was read as "
-            f"the column ({either}). Write left and right for positions, or model_a and model_b for "
-            "columns"
+            f"{where}: {column} {words_seen} may be a column or a position and was read as a column ({either}). "
+            "Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
-        f"{where}: {column} {words_seen} means the column of the system, in either presentation "
-        f""
-        f"order{f' ({either})' if twice.height else ''}; write left and right for positions"
+        f"{where}: {column} {words_seen} is read as the name of a column, whatever the presentation "
+        f"order{f' ({either})' if twice.height else ''}; if positions are meant, write left and right"
     )
     return noted(("place-or-column", int(turned.sum()), message))
 

@@ -1,4 +1,4 @@
-"""Every Eval Ever: JSON Lines with a line per sample and metric, and the aggregate JSON beside it.
+"""Every Eval Ever: JSON Lines with one line per sample and metric, and an aggregate JSON file in the same folder.
 
 Layout of version 0.3.0 of the schema (`eval.schema.json`, `instance_level_eval.schema.json`).
 """
@@ -51,7 +51,7 @@ RESULTS = layout(
 
 
 def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = sample, system = model, rater = metric.
+    """A study of scores. The item is the sample, the system is the model, and the rater is the metric.
 
     The aggregate file names the metric; without an aggregate file, the rater is the name of the evaluation.
     """
@@ -68,7 +68,7 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
 
 
 def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, several: bool) -> None:
-    """Add one line."""
+    """Add the score and the texts in one line to the records."""
     names = (sample.evaluation_result_id, sample.evaluation_name)
     result = next((results[key] for name in names if (key := (sample.evaluation_id, name)) in results), None)
     details = {} if result is None else result.metric_config.additional_details
@@ -88,7 +88,7 @@ def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], 
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
-    """The aggregate results of the folders, by evaluation, id and name of the result."""
+    """The aggregate results in the folders, by evaluation and by id or name of the result."""
     results: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
         if {"evaluation_id", "evaluation_results"} <= top_keys(path):

@@ -1,8 +1,8 @@
 """Runs of HELM: the folder of a run, a suite of runs, or several suites.
 
-Layout: what `helm-run` of HELM 0.2 to 0.5 writes to benchmark_output/runs/SUITE/RUN (crfm-helm.readthedocs.io, and the
-classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat`, `MetricName` there): `run_spec.json`,
-`per_instance_stats.json` and, for the texts, `scenario_state.json`.
+`helm-run` of HELM 0.2 to 0.5 writes three files to benchmark_output/runs/SUITE/RUN: `run_spec.json`,
+`per_instance_stats.json` and, for the texts, `scenario_state.json`. The layouts are those of crfm-helm.readthedocs.io
+and of the classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat` and `MetricName` of HELM.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ LAYOUTS = {
 
 
 def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = run/instance (run/instance/perturbation), system = model, rater = name of the
-    statistic.
+    """A study of scores. The item is run/instance (or run/instance/perturbation), the system is the model, and the
+    rater is the name of the statistic.
 
-    The name of a run without the model is the task, and the group. Only the test split is read. Trials with different
-    training examples are repeats.
+    The name of a run without the model is the task, which is also the group. Only the test split is read. Trials with
+    different training examples are repeats.
     """
     records = LogRecords(where=where)
     splits: Counter[str] = Counter()
@@ -100,8 +100,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         (
             "direction-unknown",
             True,
-            f"{where}: HELM does not record for which metrics lower is better, so higher counts as "
-            "better; a raters file can change it (higher_is_better)",
+            f"{where}: HELM does not record for which metrics lower is better, so higher counts as better; for "
+            "metrics with the opposite direction, give a raters file with higher_is_better",
         ),
     )
     return records.study(notes=notes)
@@ -112,7 +112,7 @@ def _item(task: str, instance: Label, perturbation: Any) -> str:
 
 
 def _without_model(name: str) -> str:
-    """The name of a run without the model arguments, equal for runs of different models."""
+    """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario, _, arguments = name.partition(":")
     others = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(others)}" if others else scenario

@@ -1,7 +1,8 @@
-"""Logs of Inspect (inspect_ai): `.eval`, which is a zip of JSON, or `.json`; one log, or a folder of several.
+"""Logs of Inspect (inspect_ai): a log in `.eval` (a zip of JSON) or `.json`, or a folder of logs.
 
-Layout: the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs.html) and the classes `EvalLog`,
-`EvalSample` and `Score` of inspect_ai 0.3 (log version 2); values of scores as `value_to_float` there has them.
+The layout is that of the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs.html) and of the classes
+`EvalLog`, `EvalSample` and `Score` of inspect_ai 0.3 (log version 2). Words of scores have the values of
+`value_to_float` in inspect_ai.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ LOG = layout({"eval": {"task": str, "model": str}, "status": (str, "started"), "
 
 
 def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = task/sample, system = model, rater = scorer (scorer/value if it has several values).
+    """A study of scores. The item is task/sample, the system is the model, and the rater is the scorer (scorer/value if
+    a scorer has several values).
 
     Epochs are repeats. The group is the task. The text is the last answer of the model.
     """
@@ -82,9 +84,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     if mixed and invalid == "error":
         examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text in a scorer with numbers ({examples}); allowed are numbers and "
-            f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. "
-            "To drop and count such scores, use --invalid drop (in Python invalid='drop')"
+            f"{where}: {lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
+            f"numbers and {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. To drop and "
+            "count these scores, use --invalid drop (in Python invalid='drop')"
         )
     not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
     notes = noted(
@@ -132,7 +134,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
 
 
 def _plain(content: Any, attachments: dict[str, str]) -> str:
-    """Plain text of a text, of parts or of messages; long texts are stored as attachments."""
+    """The plain text of a text, of parts or of messages. Long texts are stored as attachments."""
     if isinstance(content, str):
         return attachments.get(content.removeprefix("attachment://"), content)
     texts = (_plain(part.text if isinstance(part, PART) else part.content, attachments) for part in content)

@@ -1,4 +1,4 @@
-"""Interim analyses exported from an annotation study, to be joined to its verdicts."""
+"""Interim analyses that were exported from an annotation study, to be joined to the verdicts of the study."""
 
 from __future__ import annotations
 

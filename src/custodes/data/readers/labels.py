@@ -1,4 +1,4 @@
-"""Labels for one or several versions of an application: a column per rater, or a row per label."""
+"""Labels for one or several versions of an application, with one column per rater or one row per label."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ LAYOUT = "label-columns"
 
 
 def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
-    """A study of labels: codes as ratings, words in `Study.labels`, and other columns in `Study.attributes`.
+    """A study of labels. The ratings are codes of labels, `Study.labels` has the words, and `Study.attributes` has the
+    remaining columns.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 
 
 def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
-    """Item, system and repeat of each row."""
+    """The item, the system and the repeat of each row."""
     numbers = pl.Series("item", [], dtype=pl.String)
     if not layout.item:
         numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String).alias("item")
@@ -105,7 +106,7 @@ def _wide(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, whe
 
 
 def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with a row for each; a rater has one kind."""
+    """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
     table = places.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
@@ -154,7 +155,7 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
 
 
 def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str) -> list[Note]:
-    """A note on words that are not among the labels."""
+    """A note on words of a rater that are not labels of the scale."""
     lost = words.filter(values.is_null() & words.is_not_null())
     message = (
         f"{where}: {lost.len()} labels of {rater} are not {listed(scale.words)} and count as not labelled "

@@ -1,4 +1,5 @@
-"""LLMBar judgments: winners by each judge in the original and the swapped order, and the gold label."""
+"""Judgments of LLMBar: the winner according to each judge in the original order and in the swapped order, and the gold
+label."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ GOLD = "gold"
 
 
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = dataset/item, rater = judge/prompt, human rater = gold.
+    """A study of verdicts. The item is dataset/item, the rater is judge/prompt, and the human rater is called gold.
 
-    The columns of winners refer to the original order: LLMBar has already mapped the winner in the swapped order back.
+    The columns of winners refer to the original order, because LLMBar has already converted the winner in the swapped
+    order.
     """
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}

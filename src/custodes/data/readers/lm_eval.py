@@ -1,7 +1,7 @@
 """Samples of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, or a folder with one folder per model.
 
-Layout: what `lm_eval --output_path DIR --log_samples` writes in versions 0.4.3 to 0.4.9 (`docs/interface.md` and
-`EvaluationTracker` there): DIR/MODEL/samples_TASK_DATE.jsonl beside DIR/MODEL/results_DATE.json.
+`lm_eval --output_path DIR --log_samples` writes DIR/MODEL/samples_TASK_DATE.jsonl and DIR/MODEL/results_DATE.json. The
+layout is that of versions 0.4.3 to 0.4.9 of lm-evaluation-harness (`docs/interface.md` and `EvaluationTracker`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict
 
 
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of scores: item = task/doc_id, system = model, rater = metric (or metric/filter).
+    """A study of scores. The item is task/doc_id, the system is the model, and the rater is the metric (or
+    metric/filter).
 
     The group is the task. A filter is the processing of answers before scoring. The results file of the run
     gives the model and the directions. Without a results file, the system is the name of the folder and higher is
@@ -87,7 +88,11 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
             )
     records.lower = {rater for rater, tasks in upward.items() if False in tasks}
     notes = noted(
-        ("older-runs", len(older), f"{where}: only the last of several runs is read; not read: {listed(older)}"),
+        (
+            "older-runs",
+            len(older),
+            f"{where}: only the last of several runs is read; these files are not read: {listed(older)}",
+        ),
         (
             "system-from-folder",
             len(unnamed),
@@ -96,15 +101,14 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         (
             "score-not-number",
             not_numbers.total(),
-            f"{where}: {not_numbers.total()} values are not numbers of a sample and were dropped "
-            f"({listed(not_numbers)})",
+            f"{where}: {not_numbers.total()} values are not single numbers and were dropped ({listed(not_numbers)})",
         ),
     )
     return records.study(notes=notes)
 
 
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
-    """Add the lines of one file, and the metric of each rater as the run names it."""
+    """Add the lines of one file to the records. Return the metric of each rater, with the name that the run uses."""
     raters: dict[str, str] = {}
     for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():
@@ -127,14 +131,13 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
                 raters[metric + suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
-            f"{file.name}: no line has a metric; every key except {listed(sorted(KNOWN), limit=3)} would be read as a "
-            f"metric"
+            f"{file.name}: no line has a metric; a metric is any key other than {listed(sorted(KNOWN), limit=3)}"
         )
     return raters
 
 
 def _text(resps: list[Any]) -> str | None:
-    """The answer that the model generated; None for choices, of which the model only computes likelihoods."""
+    """The answer that the model generated. None for multiple choice, where the model only computes likelihoods."""
     first = resps[0] if resps else None
     while isinstance(first, list) and len(first) == 1:
         first = first[0]
@@ -148,8 +151,8 @@ def _prompt(arguments: Any) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results file that belongs to a sample file: the results file of the same date, else the last results file in
-    the folder."""
+    """The results file that belongs to a sample file. This is the results file of the same date, or otherwise the last
+    results file in the folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars

@@ -1,6 +1,7 @@
-"""Logs of evaluation tools: size limits, JSON with a declared layout, and conversion of records to a study.
+"""Tools for logs of evaluation tools: size limits, parsing of JSON with a declared layout, and conversion of records to
+a study.
 
-A layout has the structure of the JSON with only the fields that are read; other fields are ignored.
+A layout has the structure of the JSON, with only the fields that are read. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ def layout(fields: Any) -> Any:
 
 
 def log_bytes(path: Path) -> bytes:
-    """The content of a file within the size limit."""
+    """The content of a file. A file above the size limit raises `InputError`."""
     if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
-        raise InputError(f"{path.name}: larger than {LARGEST_MEMBER // 2**20} MiB; split it")
+        raise InputError(f"{path.name}: the file is larger than {LARGEST_MEMBER // 2**20} MiB; split the file")
     return file_bytes(path)
 
 
 def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
-    """Parse JSON with a declared layout; invalid JSON and JSON with another layout raise different errors."""
+    """Parse JSON with a declared layout. Invalid JSON and JSON with a different layout give different messages."""
     text = utf8_text(data, where)
     value = parse_json(text, where=where, as_text=False)
     if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
@@ -77,16 +78,16 @@ def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
 
 
 def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
-    """A decoded value converted to its declared layout; `what` is the format in messages."""
+    """A decoded value, converted to the declared layout. `what` is the name of the format in messages."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
-        raise InputError(f"{where}: the layout is not that of {what}: {error}{keys}") from None
+        raise InputError(f"{where}: this does not have the layout of {what}: {error}{keys}") from None
 
 
 def top_keys(path: Path) -> frozenset[str]:
-    """The keys of the object in a .json file; empty for other content or a damaged file."""
+    """The keys of the object in a .json file; empty for other content and for a damaged file."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return frozenset()
     state = path.stat()
@@ -95,7 +96,7 @@ def top_keys(path: Path) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
-    """The keys, cached while the file does not change, since every format reads the keys."""
+    """The keys, which are cached while the file does not change, since every format reads the keys."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -121,7 +122,7 @@ def label(value: Label) -> str:
 
 @dataclass(kw_only=True)
 class LogRecords:
-    """Scores, texts and sources of a log, which are added one by one; `where` is the name of the log in messages.
+    """Scores, texts and sources of a log, which are added one by one. `where` is the name of the log in messages.
 
     `scores` has item, system, rater, aspect, repeat and score. `texts` has item, system and text. `sources` has item,
     source and references; the first row of an item counts. `groups` maps an item to a group. `lower` has the raters for
@@ -139,13 +140,13 @@ class LogRecords:
     digest: Any = field(default_factory=hashlib.sha256)
 
     def load(self, path: Path, name: str) -> bytes:
-        """Read one file of the log; the digest of the study includes it."""
+        """Read one file of the log. The digest of the study includes the content of the file."""
         data = log_bytes(path)
         self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return data
 
     def run(self, task: str, model: str, source: str) -> None:
-        """Register a run; a second run of the same model on the same task raises `InputError`."""
+        """Register a run. A second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
             raise InputError(
@@ -154,14 +155,14 @@ class LogRecords:
         self.runs[task, model] = source
 
     def score(self, item: str, system: str, rater: str, value: float | None, *, repeat: str = "0") -> None:
-        """Add one score of a metric; None and NaN are missing."""
+        """Add one score of a metric. None and NaN are missing scores."""
         self.kinds.setdefault(rater.strip(), "metric")
         self.scores.append((item, system, rater, "", repeat, None if value is None or math.isnan(value) else value))
 
     def study(
         self, *, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
     ) -> Study:
-        """The study of all records; duplicate scores, and a log without scores, raise `InputError`."""
+        """The study of all records. Duplicate scores and a log without scores raise `InputError`."""
         try:
             scores = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"
@@ -227,9 +228,9 @@ def log_reader(
     patterns
         Globs of the log files in a folder, in reading order.
     contents
-        What a folder without a log lacks, for the message.
+        The description of what is missing in a folder without a log, for the message.
     is_log
-        Whether a file is a log, by its name and first bytes.
+        Function that returns whether a file is a log, according to its name and first bytes.
     make
         Function that makes a study: `make(files, where=, invalid=)`.
     """
@@ -253,7 +254,8 @@ def log_reader(
 
 
 def number(value: object, words: Mapping[str, float] = {}) -> float | None:
-    """A value as a number: true is 1, a text is read as a number, a word of `words` has a number; else None."""
+    """A value as a number; None if the value has no number. True is 1, a text is read as a number, and `words` has the
+    numbers of words."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)

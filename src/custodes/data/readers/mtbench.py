@@ -1,4 +1,5 @@
-"""MT-bench judge logs: `gpt-4_pair.jsonl` (both orders of two models) and `gpt-4_single.jsonl` (scores 1 to 10).
+"""Logs of judges in MT-bench: `gpt-4_pair.jsonl` (both orders of two models) and `gpt-4_single.jsonl` (scores from 1 to
+10).
 
 Layout: github.com/lm-sys/FastChat, fastchat/llm_judge (common.py writes both).
 """
@@ -25,7 +26,8 @@ WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
 
 
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of a judge's verdicts in both orders, or of its scores; item = question and turn, cluster = question.
+    """A study of the verdicts of a judge in both orders, or of the scores of a judge. The item is question and turn,
+    and the cluster is the question.
 
     The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
     """
@@ -51,7 +53,8 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """A row per game. In both games the winner is given as a model; model_1 was shown first in the first game."""
+    """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
+    shown first."""
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
@@ -70,7 +73,7 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
 
 
 def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
-    """Scores of single answers; the log has -1 if the judge's reply had no score."""
+    """The scores of single answers. The log has -1 if the reply of the judge had no score."""
     score = number_column(frame, "score", where=where)
     failed = score == -1
     rows = keys.with_columns(
@@ -98,7 +101,8 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
 
 
 def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
-    """`item` and `cluster` of each row, such as `81/turn 2` and `81`; without turns, the question and no cluster."""
+    """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `turn` is false, the item is the
+    question, and there is no cluster."""
     rows = pl.DataFrame(
         [
             label_column(frame, question, where=where).alias("question"),
@@ -113,7 +117,7 @@ def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", 
 
 
 def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The names of judges; if a cell is a pair of model and prompt (a list or JSON), the model."""
+    """The names of judges. If a cell is a pair of model and prompt (a list or JSON), the name is the model."""
     column = frame["judge"]
     if column.dtype in (pl.List, pl.Array):
         frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())
@@ -125,7 +129,7 @@ def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def _name(label: str, *, where: str) -> str:
     pair = parse_json(label, where=f"{where}: judge")
     if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
-        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with one")
+        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with a name")
     return pair[0].strip()
 
 

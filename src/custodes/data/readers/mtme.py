@@ -1,7 +1,7 @@
-"""mt-metrics-eval V2: a folder or tar of sources, references, outputs, documents, human and metric scores.
+"""mt-metrics-eval V2: a folder or a tar with sources, references, outputs, documents, human scores and metric scores.
 
-One test set and language pair is read, `PATH::wmt23/en-de`. Members of a tar are read in memory, never extracted; only
-plain files with expected names are used.
+One test set and language pair is read, as in `PATH::wmt23/en-de`. Members of a tar are read into memory and never
+extracted. Only plain files with expected names are used.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _unknown(path: Path, name: str) -> str:
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """The study of one test set and language pair.
 
-    Item = number of the segment (from 1), cluster = document, group = domain, raters = stems of the score files;
-    system-level scores are rows with an empty item.
+    The item is the number of the segment (from 1), the cluster is the document, and the group is the domain. The raters
+    are the stems of the score files. System-level scores are rows with an empty item.
     """
     name = path.resolve().name
     sources = {(match[1] or "", match[2]) for match, _ in _members(path, SOURCE)}
@@ -83,7 +83,8 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 
 def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
-    """The test set named by a part: TESTSET/LP, TESTSET or LP, or more path components if names are ambiguous."""
+    """The test set that a part names. A part is TESTSET/LP, TESTSET or LP, or has more path components if these names
+    are ambiguous."""
     fitting = [
         label
         for label in labels
@@ -97,7 +98,8 @@ def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
 
 
 def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
-    """The plain files of a folder or tar whose names match, with their content, without unused ones.
+    """The plain files of a folder or tar whose names match the pattern, each with its content. Files that are not used
+    are skipped.
 
     A folder may be the test set itself or contain it one or two levels below. Links, devices and sparse files of a tar
     are skipped.
@@ -137,7 +139,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
 
 
 def _check_end(tar: tarfile.TarFile) -> None:
-    """Raise if the tar has no block of zeros after its last file, or if its stream is truncated."""
+    """Raise an error if the tar has no block of zeros after the last file, or if the compressed stream is truncated."""
     stream = tar.fileobj
     assert stream is not None
     stream.seek(tar.offset)
@@ -191,23 +193,22 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
 
 
 def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
-    """Item, system and score of a file with `n_lines` lines per system."""
+    """The item, system and score of each line in a file with `n_lines` lines per system."""
     table = _two_words(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     counts = table["system"].value_counts(sort=True)
     wrong = counts.filter(pl.col("count") != n_lines).sort("system")
     if wrong.height:
         system, count = wrong.row(0)
         raise InputError(
-            f"{where}: {count} lines for system {system!r}, expected {n_lines} (the source has "
-            f"{n_segments} lines; {counts.height} systems, {table.height} lines, expected "
-            f"{counts.height * n_lines})"
+            f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines, "
+            f"this file {table.height} lines for {counts.height} systems, expected {counts.height * n_lines})"
         )
     segment = pl.col("system").cum_count().over("system").cast(pl.String)
     return table.select(segment.alias("item"), "system", number_column(table, "score", where=where))
 
 
 def _outputs(files: Mapping[str, str], pair: str, segments: pl.Series, sources: Sequence[str]) -> Outputs:
-    """Texts of systems, and sources with their references."""
+    """The texts of systems, and the sources with references."""
     prefix = f"system-outputs/{pair}/"
     lines = {file: _lines(text) for file, text in files.items() if file.startswith(("references/", prefix))}
     for file, texts in lines.items():

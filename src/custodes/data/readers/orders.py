@@ -1,4 +1,4 @@
-"""Presentation order of two systems: from the words of an order column, or from names in both orders."""
+"""Presentation order of two systems, from the words in a column of orders, or from the order of names."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
 def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
-    """The order of each row: 1 if the system of the first column was shown first, -1 for the second, 0 if unknown.
+    """The order of each row, and notes. The order is 1 if the system of the first column was shown first, -1 if the
+    system of the second column was shown first, 0 if unknown.
 
     `table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have `order`. If a
-    rater's comparison occurs as (A, B) and as (B, A), it was shown in both orders, and the names are in displayed order
-    unless the column of orders contradicts this. If half of a rater's comparisons occur in both orders, the names in
-    all rows of the rater without an order are in displayed order. `written`: the columns are in our own format, so `ab`
-    and `ba` are never names of systems.
+    comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the names are read
+    as the displayed order, unless the column of orders contradicts this reading. If half of the comparisons of a rater
+    occur in both orders, the names in all rows of the rater without an order are read as the displayed order. With
+    `written`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
@@ -89,9 +90,8 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     refuse(
         rows["against"],
         lambda numbers, at: (
-            f"{where}: order {order[at]!r} contradicts the swapped names in rows {numbers}: by order and "
-            "names, the same system was shown first in all these rows. If the names are in the displayed "
-            "order, write original and swapped"
+            f"{where}: the names in rows {numbers} are swapped, but with order {order[at]!r} the same system was "
+            "shown first in all these rows. If the names are in the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
@@ -124,8 +124,8 @@ def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
 
 
 def _numbers(words: pl.Series, *, where: str) -> pl.Series:
-    """Orders from numbers: 0 and 1 for unswapped and swapped, 1 and 2 for the first and second order; a column of 1
-    only is ambiguous."""
+    """Orders from numbers: 0 and 1 mean unswapped and swapped, and 1 and 2 mean the first and the second order. A
+    column with only 1 is ambiguous."""
     numbers = words.cast(pl.Int64, strict=False)
     seen = set(numbers.drop_nulls())
     codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= values]
@@ -133,8 +133,8 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (
-                f"{where}: order is {', '.join(map(str, sorted(seen)))} (rows {rows}), which may mean 0, "
-                "1 (swapped) or 1, 2 (second order); write ab or ba"
+                f"{where}: the meaning of order {', '.join(map(str, sorted(seen)))} (rows {rows}) is unclear, as "
+                "the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
             ),
         )
     table = {0: 1.0, 1: -1.0} if 0 in seen else {1: 1.0, 2: -1.0}

@@ -1,6 +1,6 @@
-"""Texts: one row per item with `outputs: {system: text}` (or `{text, image}` of a system), or one row per output with
-`system, text` (and `output_image`); and optional `source`, `references`, `image` or `images`, `context` (a text, or a
-list of turns with role and text), `meta`."""
+"""Texts, in a table with one row per item or one row per output. A row per item has `outputs: {system: text}` (or
+`{text, image}` in place of a text). A row per output has `system, text` (and `output_image`). Optional columns are
+`source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
     notes += noted(
-        ("output-not-text", odd, f"{where}: {odd} outputs are not text (true, false) and are read as written")
+        (
+            "output-not-text",
+            odd,
+            f"{where}: {odd} outputs are true or false instead of text and are read as these words",
+        )
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 
@@ -67,7 +71,7 @@ Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
 
 
 def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
-    """One row per item, with its outputs in one cell."""
+    """The texts in a table with one row per item, where one cell holds all outputs of the item."""
     notes = check_columns(frame, where=where, required=("item", "outputs"), optional=OF_ITEM)
     items = label_column(frame, "item", where=where)
     check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
@@ -88,7 +92,7 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 
 def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
-    """One row per output."""
+    """The texts in a table with one row per output."""
     required, optional = ("item", "system", "text"), ("output_image", *OF_ITEM)
     notes = check_columns(frame, where=where, required=required, optional=optional)
     others = [name for name in frame.columns if name not in (*required, *optional)]
@@ -115,7 +119,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
-    """Text and images of an output, from a text or an object with text and images.
+    """The text and the images of an output, from a text or from an object with text and images.
 
     Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
     """
@@ -133,7 +137,7 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
 
 
 def _several(value: Any, name: str, where: str) -> list[str]:
-    """The texts of a cell: a single text, a list, or a list as JSON."""
+    """The texts in a cell, which is a single text, a list, or a list as JSON."""
     if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
         return [value] if value else []
     several = _decoded(value, where)
@@ -160,7 +164,7 @@ def _meta(value: Any, name: str, where: str) -> str:
 
 
 def _context(value: Any, name: str, where: str) -> str:
-    """A text; for a dialogue its turns as normalised JSON."""
+    """The context as text. The turns of a dialogue become normalised JSON."""
     turns = turns_of(value)
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")

@@ -1,4 +1,4 @@
-"""Readers of other packages: entry points of the group `custodes.readers`, each naming a `TableReader`."""
+"""Readers of other packages. Each entry point of the group `custodes.readers` names a `TableReader`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = "custodes.readers"
 
 @cache
 def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
-    """The readers of other packages by name, sorted by package; `taken` are the built-in names."""
+    """The readers of other packages by name, sorted by package. `taken` are the names of built-in readers."""
     plugins = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
     return {
         name: replace(plugin.value, make=_guarded(plugin.value, plugin.package)) for name, plugin in plugins.items()
@@ -33,8 +33,8 @@ def _check(reader: TableReader) -> None:
 
 
 def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
-    """The function `make` of a reader, wrapped: the study notes the reader, and an error of the reader becomes one line
-    that names the reader."""
+    """The function `make` of a reader, wrapped in two ways. The study gets a note on the reader, and an error of the
+    reader becomes a message of one line that names the reader."""
 
     def make(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         who = f"the reader {reader.name!r} of the package {package}"

@@ -1,6 +1,6 @@
-"""Scores: the long table `item, system, rater, score`, and the wide table `item, system` with a column per rater.
+"""Scores, in the long table `item, system, rater, score` or in the wide table `item, system` with one column per rater.
 
-Both may have `aspect` and `repeat`, the long one also `kind`, `invalid` and `role`.
+A table of either form may have `aspect` and `repeat`. A long table may also have `kind`, `invalid` and `role`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from custodes.errors import InputError
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
-    """A study of scores; without a column `kind`, the kinds of raters are unknown.
+    """A study of scores. If there is no column `kind`, the kinds of raters are unknown.
 
-    Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit`: name of a row in the file, for
+    Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit` is the word for rows of the file in
     notes.
     """
     second = second_rows(frame, where=where)
@@ -44,7 +44,7 @@ WIDE_KEY = ("item", "system", "aspect", "repeat")
 
 
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of scores with unknown kinds of raters."""
+    """A study of the scores in a wide table, with unknown kinds of raters."""
     raters = [name for name in frame.columns if name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
     if not raters:

@@ -1,4 +1,5 @@
-"""Types of readers: of one table (`TableReader`), or of a file or folder that is more than a table (`PathReader`)."""
+"""Types of readers: `TableReader` reads one table, and `PathReader` reads a file or folder that is more than a
+table."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ Invalid = Literal["error", "drop", "force"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableReader:
-    """A format of tables: required columns (alternatives), excluded columns, and how it makes a study.
+    """A format of tables: the required columns (several alternatives), the excluded columns, and the function that
+    makes a study.
 
-    `marks`: at least one of these columns must be present, since tables of other formats have the required columns too.
+    At least one column of `marks` must be present, since tables of other formats also have the required columns.
     `make(frame, where=, invalid=)` gets a frame with at least one row.
     """
 
@@ -35,10 +37,11 @@ class TableReader:
 
 @dataclass(frozen=True, kw_only=True)
 class PathReader:
-    """A format of a folder, an archive or a file that is not a table: how to recognise it, and how it makes a study.
+    """A format of a folder, an archive or a file that is not a table, with the functions that recognise the format and
+    make a study.
 
-    `fits(path)` uses names and first bytes only. `make(path, part=, invalid=)` gets the text after `::`, or None. With
-    `whole`, the reader has no parts: `PATH::PART` is read as a table.
+    `fits(path)` uses names and first bytes only. `make(path, part=, invalid=)` gets the text after `::` as `part`, or
+    None. If `whole` is true, the format has no parts, and `PATH::PART` is read as a table.
     """
 
     name: str

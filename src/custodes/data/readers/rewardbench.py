@@ -1,4 +1,5 @@
-"""RewardBench scores: two rows per pair, `ref` 1 (chosen) and 0 (rejected), `subset`, one column per reward model."""
+"""Scores of RewardBench: two rows per pair, with `ref` 1 (chosen) or 0 (rejected), `subset`, and one column per reward
+model."""
 
 from __future__ import annotations
 
@@ -15,11 +16,15 @@ from custodes.errors import InputError
 
 
 def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of pairs: item = pair number, systems chosen and rejected, the human rater `ref` prefers chosen."""
+    """A study of pairs. The item is the number of the pair, the systems are chosen and rejected, and the human rater
+    `ref` prefers chosen."""
     metrics = [name for name in frame.columns if name not in ("ref", "subset")]
     check_columns(frame, where=where, required=("ref", "subset"), optional=metrics)
     if not metrics:
-        raise InputError(f"{where}: no column of a reward model apart from ref and subset; give at least one")
+        raise InputError(
+            f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
+            "reward model"
+        )
     chosen = number_column(frame, "ref", where=where) == 1
     subset = label_column(frame, "subset", where=where)
     _check_pairs(frame, subset, where=where)

@@ -1,9 +1,10 @@
-"""Scores of RewardBench 2, and of RewardBench as published: one file per model, or a folder of models.
+"""Scores of RewardBench 2 and RewardBench in the published layout: one file per model, or a folder of such files.
 
-Layout: an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` that
-github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
-`scripts/run_rm.py` (`scores_chosen`, `scores_rejected`). The data themselves: the card of allenai/reward-bench-2 on the
-Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward-bench, where they are texts.
+A file is an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` of
+github.com/allenai/reward-bench. `scripts/run_v2.py` writes `scores` (right completions first) and `num_correct`, and
+`scripts/run_rm.py` writes `scores_chosen` and `scores_rejected`. The cards of allenai/reward-bench-2 and
+allenai/reward-bench on the Hugging Face Hub describe the data. In reward-bench-2, `chosen` and `rejected` are lists; in
+reward-bench, `chosen` and `rejected` are texts.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ Prompts = list[tuple[str, str, list[Any], list[Any]]]
 
 
 def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
-    """A study of prompts: item = subset/id, group = subset, rater = the reward model, the human rater is `ref`.
+    """A study of prompts. The item is subset/id, the group is the subset, the rater is the reward model, and the human
+    rater is `ref`.
 
-    Systems are the positions of completions (chosen, rejected_1, rejected_2, rejected_3; in subsets with several right
-    ones chosen_1, chosen_2, ...). `ref` prefers every right completion to every wrong completion, and has no preference
-    between two right or two wrong completions.
+    Systems are the positions of completions: chosen, rejected_1, rejected_2, rejected_3, or chosen_1, chosen_2, ... in
+    subsets with several right completions. `ref` prefers every right completion to every wrong completion, and has no
+    preference between two right or two wrong completions.
     """
     return replace(join([_read(file) for file in files]), name=where)
 
@@ -81,7 +83,8 @@ def _read(path: Path) -> Study:
 
 
 def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
-    """Identifier, subset, scores of all completions (the right ones first), number of right ones, and texts."""
+    """The identifier, the subset, the scores of all completions (right completions first), the number of right
+    completions, and the texts."""
     if table.scores is not None and table.num_correct is not None:
         texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
         columns = [table.scores, table.num_correct, texts]
@@ -106,7 +109,7 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of preferences and texts, to be joined to scores with the labels of `read_rewardbench2`."""
+    """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
     ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
     records = LogRecords(where=where, kinds={PERSON: "human"})
@@ -119,7 +122,7 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
 
 
 def _texts(cell: Any, place: str) -> list[str]:
-    """The texts of a side: a list, its JSON, or one text."""
+    """The texts of one side, from a list, JSON of a list, or one text."""
     if isinstance(cell, str):
         try:
             texts = TEXTS.decode(cell)
@@ -150,7 +153,8 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
 
 
 def _systems(n_right: int, n_wrong: int) -> list[str]:
-    """Names of the positions: chosen and rejected; with several completions of a side chosen_1, chosen_2, ..."""
+    """The names of the positions: chosen and rejected. If a side has several completions, the names are numbered:
+    chosen_1, chosen_2, ..."""
     return [
         side if count == 1 else f"{side}_{place}"
         for side, count in (("chosen", n_right), ("rejected", n_wrong))

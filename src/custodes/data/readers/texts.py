@@ -1,4 +1,4 @@
-"""Texts in files of verdicts: outputs and sources of items, from columns or conversations."""
+"""Texts in files of verdicts: outputs of systems and sources of items, from columns or conversations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from custodes.errors import InputError
 def outputs_of(
     texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[Any, ...]]
 ) -> tuple[Outputs | None, int]:
-    """Outputs from (item, system, text) and (item, source, optional references), the first of each key.
+    """Outputs from tuples (item, system, text) and (item, source, optional references). The first tuple of each key is
+    used.
 
     Returns
     -------
     outputs : Outputs or None
-        None without any text.
+        The outputs; None if there is no text.
     count : int
-        Number of further texts that differ from the first with the same key.
+        Number of further texts that differ from the first text with the same key.
     """
     rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     key = ["item", "system"]
@@ -38,9 +39,10 @@ def outputs_of(
 
 
 def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
-    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text) pairs; a plain text is an answer.
+    """The pairs (role, text) of a conversation, which is `[{role, content}]` as a value or as JSON. A plain text is an
+    answer.
 
-    `content` is a text or a list of parts, of which those with `text` are used (as in Arena's files).
+    `content` is a text, or a list of parts as in the files of Arena. Only parts with `text` are used.
     """
     turns = turns_of(cell)
     if cell is None or turns:
@@ -56,7 +58,8 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
 
 
 def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
-    """The text of a role in one turn (counted from 1, if it exists) or in all turns; None without any."""
+    """The text of a role in one turn (counted from 1), or in all turns if `turn` is 0 or does not exist; None if there
+    is no text."""
     texts = [text for who, text in turns if (who == "user") == (role == "user") and who != "system"]
     if not texts:
         return None

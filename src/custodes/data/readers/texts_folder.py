@@ -1,4 +1,4 @@
-"""A folder of texts: a folder per system, a file per item, `SYSTEM/ITEM.txt`.
+"""A folder of texts, with one folder per system and one file per item, `SYSTEM/ITEM.txt`.
 
 Folders such as `sources`, `references` and `contexts` hold texts of the items.
 """
@@ -83,7 +83,7 @@ def _texts(folder: Path) -> list[Path]:
 
 
 def _role(name: str) -> str | None:
-    """The role of the files of a folder for their items; None for outputs."""
+    """The role of the files in a folder with this name, such as `sources`; None for outputs."""
     singular = normalised(name).removesuffix("s")
     return next((role for role, names in ROLES.items() if singular in names), None)
 

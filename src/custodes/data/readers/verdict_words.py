@@ -1,6 +1,6 @@
 """Words of verdicts: the system that a cell prefers.
 
-A cell refers to a column (`model_a`, `A`, `1`), to a displayed position (`left`, `first`), or names a system.
+A cell names a column (`model_a`, `A`, `1`), a displayed position (`left`, `first`), or a system.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """Meaning of cells, per row.
+    """The meaning of the cell in each row.
 
-    `preference`: 1 for the first column, 0 for a tie, -1 for the second column, null if unreadable or empty. `place`:
-    the same codes for cells that name the displayed position. `unsure`: cells that are read as the column but may name
-    the position. `both_bad`: cells that mean that both outputs are bad.
+    `preference` is 1 for the first column, 0 for a tie, -1 for the second column, and null if the cell is unreadable or
+    empty. `place` has the same codes, for cells that name the displayed position. `unsure` marks cells that are read as
+    a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
     """
 
     preference: pl.Series
@@ -81,10 +81,10 @@ def without_empty(verdict: pl.Series) -> pl.Series:
 
 
 def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
-    """Meaning of each cell: `first` and `second` are the names of the systems of its row, in column order.
+    """The meaning of each cell. `first` and `second` are the names of the systems of each row, in column order.
 
-    `written`: the columns are in our own format, so 0 is always a tie, and if all cells are signs, no cell is the name
-    of a system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
+    With `written`, the columns are in the format of custodes, so 0 is always a tie. If all cells are signs, no cell is
+    then the name of a system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
     words = plain(verdict)
     by_number, slots = _numbers(verdict, where=where, ties=written)
@@ -121,7 +121,8 @@ def likely(word: str, systems: Collection[str]) -> str:
 
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
-    """1 and -1 if a cell names a system of its row, exactly or up to case and surrounding marks."""
+    """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
+    marks."""
     cells, *names = (_loose(column.unique()) for column in (verdict, first, second))
     if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
@@ -131,7 +132,8 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
 
 
 def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
-    """1 if a cell is the first label of the row, -1 if it is the second label, null if it is both, none or empty.
+    """1 if a cell is the first label of the row, -1 if the cell is the second label, null if the cell is both labels,
+    neither label or empty.
 
     >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
@@ -146,7 +148,8 @@ def _loose(labels: pl.Series) -> pl.Series:
 
 
 def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
-    """Meaning of numbers, by the set of numbers in the column; and whether 1 and 2 are the two systems."""
+    """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
+    systems."""
     value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     seen = set(value.drop_nulls().drop_nans().unique())
     numbers = listed((f"{number:g}" for number in sorted(seen)), limit=7)

@@ -1,4 +1,4 @@
-"""Unreadable verdicts, which are refused with row numbers, or dropped and counted for each rater."""
+"""Unreadable verdicts, which either raise an error with row numbers, or are dropped and counted for each rater."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def read_verdicts(
     unused: Sequence[str] = (),
     failure: str = "",
 ) -> tuple[Preferences, list[Note]]:
-    """Preferences from a table with the columns of preferences and `verdict`, the text of `preference` in the file.
+    """Preferences from a table with the columns of `Preferences` and the column `verdict`, which has the text in the
+    file.
 
-    `preference` is null if the verdict is empty (a missing row) or unreadable; `row` is the row in the file, if it
-    differs from the row in the table. `likely` gives the probable meaning of a word ('' if unknown). `unused` are
-    columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as in `Preferences.make`.
-    `failure` is the code of the format for a judge's reply that could not be parsed: such verdicts count as unreadable,
-    and are noted but never refused.
+    `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
+    in the file, if this differs from the row in the table. `likely` gives the probable meaning of a word ('' if
+    unknown). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as
+    in `Preferences.make`. `failure` is the code in the format for a reply of a judge that could not be parsed. These
+    verdicts count as unreadable and give a note, but never raise an error.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -76,7 +77,7 @@ def read_verdicts(
 
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
-    """Message if there are too many unreadable verdicts to drop; '' otherwise."""
+    """A message if there are too many unreadable verdicts to drop; otherwise ''."""
     totals = verdicts.group_by("rater", maintain_order=True).len("asked")
     rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
@@ -94,7 +95,7 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
 
 
 def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
-    """Number of unreadable verdicts, and their most frequent words."""
+    """A text with the number of unreadable verdicts and the most frequent unreadable words."""
     words = (
         unreadable.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())
@@ -137,19 +138,20 @@ def log_study(
 ) -> Study:
     """The study of a published log of verdicts.
 
-    Rows that compare a system with itself are excluded. A further verdict of a rater on the same question is a repeat.
+    Rows that compare a system with itself are excluded. If a rater has several verdicts on the same question, the later
+    verdicts are repeats.
 
     Parameters
     ----------
     table
-        As for `read_verdicts`, with its arguments `allowed`, `invalid`, `failure` and `likely`.
+        As for `read_verdicts`. The arguments `allowed`, `invalid`, `failure` and `likely` also have the same meaning.
     items
         Columns that describe items; the first row of each item is used.
     kind
-        The kind of all raters, or of a rater by its name.
+        The kind of all raters, or a function from the name of a rater to the kind.
     unused
         Columns of the file that were not read, with one row per `row`. A column with few values that differ between all
-        repeats raises an error, because it may be the order or the question.
+        repeats raises `InputError`, because this column may be the order or the question.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -201,7 +203,8 @@ def log_study(
 
 
 def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
-    """Name of a column with few values that differ in all rows of the same key; '' without one."""
+    """The name of a column with few values that differ between all rows with the same key; '' if there is no such
+    column."""
     key = keys.to_series()
     doubled = key.is_duplicated()
     few = min(FEW, int(doubled.sum()) / 2)

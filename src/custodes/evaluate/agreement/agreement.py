@@ -65,8 +65,8 @@ class Agreement(Result):
         label("metric", "its name"),
         letters(
             "group",
-            "metrics that share a letter do not differ significantly in the statistic of `standing` "
-            "(all pairs tested together); null: not tested",
+            "metrics that share a letter do not differ significantly in the statistic of the table `standing` "
+            "(all pairs tested jointly); null if not tested",
         ),
         count(
             "n", "comparisons (item × pair of systems) rated by both annotators and the metric", "n", essential=False
@@ -78,59 +78,61 @@ class Agreement(Result):
         compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
     )
     common: pl.DataFrame = table(
-        "One row per metric, where metrics rated different outputs: every statistic on the "
-        "outputs that all of them rated.",
+        "One row per metric: every statistic on the outputs that all metrics rated. The table is empty if all metrics "
+        "rated the same outputs.",
         label("metric", "name of the metric"),
         count("n", "comparisons rated by annotators and all metrics", "n"),
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
-        "Differences between two metrics by one statistic: all pairs.",
+        "One row per pair of metrics and statistic: the difference between the two metrics, with a test.",
         label("metric_a", "first metric", "Metric"),
         label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
         count("n", "comparisons rated by annotators and both metrics", "n"),
         score(
-            "difference", "statistic of metric_a minus that of metric_b, on the outputs that both rated", interval=True
+            "difference",
+            "statistic of metric_a minus statistic of metric_b, on the outputs that both metrics rated",
+            interval=True,
         ),
-        p_value("p_value", "unadjusted test of equal agreement for this pair, consistent with the interval", "p"),
+        p_value("p_value", "unadjusted test of equal agreement of the two metrics, consistent with the interval", "p"),
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
-            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` spans `alpha`, and "
-            "the metrics count as not significantly different",
+            f"empty, or `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the "
+            "difference counts as not significant",
             essential=False,
         ),
         essential=False,
     )
     standing: pl.DataFrame = table(
-        "Ranking of the metrics, with tests against chance, best first.",
+        "Ranking of the metrics from best to worst, with tests against the chance level.",
         label("metric", "name of the metric"),
-        label("statistic", "the statistic that ranks them"),
-        score("value", "value of that statistic", interval=True, best="high"),
-        score("chance", "chance level of that statistic"),
+        label("statistic", "the statistic that ranks the metrics"),
+        score("value", "value of the statistic", interval=True, best="high"),
+        score("chance", "chance level of the statistic"),
         p_value(
             "p_chance",
-            "test of agreement at the chance level, adjusted for all metrics of the aspect",
+            "test of 'agreement is at the chance level', adjusted for all metrics of the aspect",
             "p, chance level",
         ),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`; `unclear` also if "
-            "p is too close to `alpha` for the number of sign flips",
+            "`above` or `below` if agreement is significantly above or below the chance level, else `unclear`; "
+            "`unclear` also if `p_chance` is too close to `alpha` for the number of sign flips",
         ),
-        letters("group", "metrics that share a letter do not differ significantly; null: not tested"),
+        letters("group", "metrics that share a letter do not differ significantly; null if not tested"),
         flag(
             "may_be_best",
-            "whether no other metric is significantly better (all pairs tested together); null: not tested",
+            "whether no other metric is significantly better (all pairs tested jointly); null if not tested",
         ),
         essential=False,
     )
     labels: pl.DataFrame = judge_table()
     slices: pl.DataFrame = slice_table(
         "metric",
-        "One row per metric and slice, with `by`.",
-        "`sample_accuracy`, the proportion of equal preferences; for labels `accuracy`",
+        "One row per metric and slice, if `by` is set.",
+        "`sample_accuracy` (proportion of equal preferences), or `accuracy` for labels",
     )
 
 
@@ -158,19 +160,22 @@ def agreement(
     Undefined values are null, with a note.
 
     Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
-    `resamples`. System-level intervals estimate the value for a very large number of items. `unreliable` names
-    intervals with too few clusters.
+    `resamples`. System-level intervals estimate the value for a very large number of items. The column `unreliable`
+    names the statistics with too few clusters for a reliable interval.
 
-    For each statistic in `compare_by`, all pairs of metrics are compared on the comparisons that annotators and both
-    metrics have. Differences, intervals and p-values share the same resamples (sign flips of the contribution of each
-    cluster; the bootstrap for statistics that are not smooth). `p_adjusted` covers all pairs of metrics of one
-    statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
+    For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
+    metrics rated. The difference, the interval and the p-value of a pair come from the same resamples. These are sign
+    flips of the contribution of each cluster if the statistic is smooth, and otherwise bootstrap resamples.
+    `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t). Two metrics
+    differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests against
+    chance are adjusted for all metrics of the aspect.
 
-    Labels (pass or fail, categories) are also compared output by output, in the table `labels`; one system is enough.
-    For categories, and for a single system, this is the only table.
+    Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
+    is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
 
-    With `by`, the proportion of equal preferences (of labels: of equal labels) in each slice is compared with that of
-    all other slices, by permutation of items among slices; all metrics and slices are tested together.
+    With `by`, the proportion of equal preferences in each slice is compared with the proportion in all other slices.
+    For labels, the proportion of equal labels is compared. The test permutes items among slices, and p-values are
+    adjusted for all metrics and slices.
 
     References
     ----------
@@ -212,7 +217,7 @@ def agreement(
         progress=progress,
         desc="agreement",
         label=lambda _: "",
-        threads=False,  # else the resamples of several aspects would be in memory at a time
+        threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
     )
     notes = [*label_notes, *(note for _, notes in answers for note in notes)]
     return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
@@ -221,7 +226,7 @@ def agreement(
 def _label_tables(
     study: Study, setting: Setting, by: str | None, *, confidence: float, alpha: float, rng: Rng
 ) -> tuple[list[dict[str, pl.DataFrame]], list[Note]]:
-    """Measures of agreement of labels, output by output, for each aspect; nothing without labels."""
+    """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
     chosen = study.select(**selection_of(setting))
@@ -242,7 +247,7 @@ def _label_tables(
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
-    """Rows of metrics sorted as in the table `standing`; metrics that are not ranked come last."""
+    """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
     place = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
     placed = rows.join(place, on=["aspect", "metric"], how="left", maintain_order="left")
     parts = placed.partition_by("aspect", maintain_order=True)
@@ -261,7 +266,7 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     design, columns = comparison.design, None
     n_units, choices = design.n_units, are_choices(comparison)
-    if choices and design.item_weights is None:  # else clusters with equal preferences may differ in weight
+    if choices and design.item_weights is None:  # with weights, clusters with equal preferences may differ in weight
         columns, times = resampled_groups(comparison, resamples, rng)
     else:
         times = design.counted(resamples, rng)
@@ -318,16 +323,17 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
 
 
 def _common(sample: Sample) -> dict[str, Any]:
-    """All statistics on the outputs rated by annotators and all metrics; empty if all metrics rated the same outputs.
+    """Return the columns of `common`: all statistics on the outputs rated by the annotators and all metrics.
 
-    Metrics that share no output with the annotators are left out.
+    The result is empty if all metrics rated the same outputs. Metrics that share no output with the annotators are left
+    out.
     """
     comparison = sample.comparison
     grounds = grounds_of(comparison)
     some = np.flatnonzero([ground.any for ground in grounds])
     if len(equal_grounds([grounds[m] for m in some])) < 2:
         return {}
-    # A metric that has scores only does not restrict the set of verdicts, and vice versa.
+    # A metric with scores only does not restrict the verdicts. One with verdicts only does not restrict the scores.
     keys = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
     scored = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
     shared = comparison.only(
@@ -357,21 +363,20 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "coverage-differs",
             different if different > 1 else 0,
-            f"metrics rated different outputs{label}: two metrics are compared on the outputs that both rated; "
-            "the table common uses the outputs that all metrics rated",
+            f"metrics rated different outputs{label}: each pair of metrics is compared on the outputs that both "
+            "metrics rated, and the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",
             fitted,
-            f"annotators and metric did not both rate every system of an item{label}: system scores "
-            f"are effects of systems adjusted for items, fitted to the shared outputs ({fitted} of "
-            f"{len(shared)} metrics), not means",
+            f"for {fitted} of {len(shared)} metrics, annotators and metric did not both rate all systems of each "
+            f"item{label}; the system scores are then system effects adjusted for items, instead of means",
         ),
         (
             "pairs-without-common-item",
             strangers // 2,
-            f"pairs of systems without an item rated by both annotators and metric{label} are "
-            "excluded from system-level statistics",
+            f"system-level statistics{label} exclude pairs of systems that share no item rated by both annotators "
+            "and metric",
         ),
         aspect=comparison.aspect,
     )
@@ -380,7 +385,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
 def _told_notes(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
 ) -> list[Note]:
-    """Notes on the statistic that ranks the metrics, and on aspects without a significant difference."""
+    """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""
     tested = {name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()}
     silent = [name for name, family in tested.items() if not family.significant(alpha).any()]
     by = STATISTICS[standing["statistic"]].label
@@ -389,8 +394,8 @@ def _told_notes(
             (
                 "standing",
                 standing["statistic"] in tested,
-                f"metrics are ranked by {by}; those that share a letter do not differ significantly (all "
-                f"pairs of metrics of this aspect tested together at {alpha:g})",
+                f"metrics are ranked by {by}; metrics that share a letter do not differ significantly (all "
+                f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
             )
         ),
         *noted(
@@ -405,7 +410,7 @@ def _told_notes(
 
 
 def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
-    """Notes on undefined values that the design of the study does not explain."""
+    """Return notes on the source of system scores, and on correlations that are undefined or not informative."""
     comparison = sample.comparison
     label = label_of(comparison.aspect)
     has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
@@ -417,17 +422,18 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
         (
             "two-systems",
             2 if len(comparison.systems) < 3 else 0,
-            f"two systems{label}: system-level correlations are 1, -1 or undefined and carry little information",
+            f"there are only two systems{label}: system-level correlations are 1, -1 or undefined and carry little "
+            "information",
         ),
         (
             "system-scores-given",
             int(has_system_scores.sum()),
-            f"system-level scores of the file are used where present{label}, else the mean over items",
+            f"system scores{label} are the system-level scores of the file if present, otherwise means over items",
         ),
         (
             "undefined-item-correlations",
             lost if np.isfinite(draws["pearson_item"][0]).any() else 0,
-            f"{lost} item correlations{label} excluded from the means: human ratings or metric scores "
+            f"{lost} item correlations{label} are excluded from the means, because human ratings or metric scores "
             "are constant on the item",
         ),
         aspect=comparison.aspect,

@@ -20,7 +20,10 @@ from custodes.stats.ratios import ratio
 
 
 def are_choices(comparison: RaterComparison) -> bool:
-    """Whether only preferences can be compared: no output and no system has scores of both annotators and metrics."""
+    """Whether only preferences can be compared.
+
+    This holds if no output has scores of both annotators and metrics, and if the file has no system-level scores.
+    """
     scores = comparison.scores
     outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
     systems = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
@@ -35,7 +38,7 @@ def resampled_groups(
     Returns
     -------
     columns : array of int of shape (clusters,)
-        The group of the first cluster of each group, -1 for the others.
+        For the first cluster of each group, the number of the group; for every other cluster, -1.
     times : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
@@ -53,8 +56,9 @@ def resampled_groups(
 class Choices:
     """Agreement of human and metric preferences in every resample.
 
-    `times` (1 + B, columns) are bootstrap weights, row 0 the data. `column` (clusters,) is the column of each cluster,
-    -1 for a cluster represented by another one; None: each cluster has its own column.
+    `times` (1 + B, columns) are bootstrap weights; row 0 is the data. `column` (clusters,) is the column of each
+    cluster in `times`, or -1 if another cluster represents the cluster. If `column` is None, every cluster has a
+    separate column.
     """
 
     def __init__(self, comparison: RaterComparison, times: NDArray[Any], column: Ints | None = None) -> None:
@@ -62,12 +66,12 @@ class Choices:
         self._column = np.arange(comparison.design.n_units) if column is None else column
 
     def n(self, metric: int) -> int:
-        """Number of comparisons with a preference of both the annotators and the metric."""
+        """Number of comparisons that both the annotators and the metric rated."""
         return len(chosen(self._comparison, metric).pair)
 
     @property
     def pairs(self) -> Bools:
-        """(metrics, pairs): whether annotators and the metric have a comparison in common."""
+        """(metrics, pairs): whether annotators and metric both rated a comparison of the pair of systems."""
         result = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
         for metric, row in enumerate(result):
             row[chosen(self._comparison, metric).pair] = True
@@ -81,7 +85,7 @@ class Choices:
 
     @property
     def tied(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics) each: the proportion of ties of the annotators and of each metric."""
+        """The proportion of ties of the annotators and of each metric; both arrays are (1 + B, metrics)."""
         n, _, people, metric = self._totals
         return ratio(people, n), ratio(metric, n)
 
@@ -92,11 +96,11 @@ class Choices:
 
     @property
     def net_wins(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics, systems) each: wins minus losses per comparison, by the annotators and by each metric."""
+        """Wins minus losses per comparison, by the annotators and by each metric: arrays (1 + B, metrics, systems)."""
         return self._margins[1:]
 
     def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
-        """The comparisons rated by annotators and metric, their columns in `times`, and their weights."""
+        """The comparisons rated by annotators and metric, with the column in `times` and the weight of each one."""
         comparison, rows = self._comparison, chosen(self._comparison, metric)
         column = self._column[comparison.design.units[rows.item]]
         here = column >= 0
@@ -106,7 +110,7 @@ class Choices:
 
     @cached_property
     def _totals(self) -> Floats:
-        """(4, 1 + B, metrics): weights of all comparisons, of equal preferences, of human ties and of metric ties."""
+        """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
         sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
         for metric in range(sums.shape[1]):
             rows, column, weight = self._weighted(metric)
@@ -117,7 +121,7 @@ class Choices:
 
     @cached_property
     def _margins(self) -> tuple[Floats, Floats, Floats]:
-        """System accuracy (1 + B, metrics), and net wins by annotators and metric (1 + B, metrics, systems)."""
+        """System accuracy (1 + B, metrics), net wins by annotators (1 + B, metrics, systems) and net wins by metric."""
         from scipy.sparse import csr_array
 
         comparison, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
@@ -153,7 +157,7 @@ def chosen(comparison: RaterComparison, metric: int) -> Joint:
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
-    """Sample accuracy of each metric as a ratio of sums over items."""
+    """Return the sample accuracy of each metric as a ratio of two sums over items."""
     design, n = comparison.design, len(comparison.items)
     weights = np.ones(n) if design.item_weights is None else design.item_weights
     sums = np.zeros((2, len(comparison.metrics), n))
@@ -171,7 +175,7 @@ def equal_preferences(comparison: RaterComparison) -> Ratios:
 
 
 def chosen_items(comparison: RaterComparison) -> Bools:
-    """(metrics, items): whether annotators and the metric compared two outputs of the item."""
+    """(metrics, items): whether annotators and metric both compared the same two outputs of the item."""
     result = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     for metric, row in enumerate(result):
         row[chosen(comparison, metric).item] = True
@@ -181,8 +185,8 @@ def chosen_items(comparison: RaterComparison) -> Bools:
 class Ground(NamedTuple):
     """Outputs and comparisons rated by both the annotators and a metric.
 
-    `scored` (items, systems) marks the scored outputs, None without scores; `keys` are those of `Comparisons`,
-    ascending.
+    `scored` (items, systems) marks the scored outputs, or is None if only preferences can be compared. `keys` are the
+    keys of the comparisons, as in `Comparisons`, in ascending order.
     """
 
     scored: Bools | None
@@ -194,7 +198,7 @@ class Ground(NamedTuple):
         return bool(len(self.keys)) or (self.scored is not None and bool(self.scored.any()))
 
     def shared_with(self, other: Ground) -> Ground:
-        """Outputs and comparisons rated by the annotators and two metrics."""
+        """Return the outputs and comparisons rated by the annotators, this metric and another metric."""
         scored = None if self.scored is None or other.scored is None else self.scored & other.scored
         same = self.keys is other.keys or np.array_equal(self.keys, other.keys)
         return Ground(scored, self.keys if same else np.intersect1d(self.keys, other.keys, assume_unique=True))
@@ -211,7 +215,7 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
-    """Positions of metrics, grouped by equal sets of outputs and comparisons."""
+    """Positions of the metrics in groups; the metrics of a group share the same outputs and comparisons."""
     return equal_positions(
         (b"" if ground.scored is None else np.packbits(ground.scored).tobytes(), ground.keys.tobytes())
         for ground in grounds

@@ -1,4 +1,4 @@
-"""Paired tests of all pairs of metrics, each on the outputs rated by the annotators and both metrics."""
+"""Paired tests of all pairs of metrics. Each test uses the outputs rated by the annotators and both metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
 
 MOST_BLOCKS = 400
-"""Maximum number of jackknife blocks; up to this many clusters, each cluster is a block."""
+"""Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
 
 _SAME = 1e-9  # rounding error of statistics between -1 and 1
 
@@ -26,9 +26,9 @@ _SAME = 1e-9  # rounding error of statistics between -1 and 1
 class Tester:
     """Settings that all tests of one aspect share.
 
-    `sample` holds the bootstrap resamples. `left_out` (1 + blocks, blocks) are jackknife weights: the data, then the
-    data without each block. `block` is the block of each cluster, `flips` are sign flips of the blocks, and `alpha` is
-    the family-wise level.
+    `sample` holds the bootstrap resamples. `left_out` (1 + blocks, blocks) are jackknife weights: row 0 is the data,
+    and each further row leaves out one block. `block` is the block of each cluster, `flips` are sign flips of the
+    blocks, and `alpha` is the family-wise level.
     """
 
     sample: Sample
@@ -40,7 +40,7 @@ class Tester:
 
     @classmethod
     def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
-        """Settings of tests with at least n sign flips; with a single cluster there are no flips."""
+        """Return the settings of tests with at least n sign flips. With a single cluster, there are no sign flips."""
         n_units = sample.comparison.design.n_units
         n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
@@ -54,7 +54,7 @@ class Tester:
 
     @cached_property
     def bootstrapped(self) -> Sample:
-        """The same sample with bootstrap weights from a fixed seed."""
+        """The sample with bootstrap weights from a fixed seed. A sample that has `columns` is returned unchanged."""
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
@@ -62,11 +62,11 @@ class Tester:
 
     @cached_property
     def without(self) -> Sample:
-        """The same sample with jackknife weights, which leave out one block of clusters at a time."""
+        """The sample with jackknife weights, which leave out one block of clusters at a time."""
         return self.leaving_out(self.sample.comparison)
 
     def leaving_out(self, comparison: RaterComparison) -> Sample:
-        """A comparison of the same items with jackknife weights; its clusters are the blocks."""
+        """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         if n_blocks < design.n_units:
             names = tuple(map(str, range(n_blocks)))
@@ -74,14 +74,14 @@ class Tester:
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
     def has(self, items: Bools) -> Bools:
-        """(blocks, k): whether a block contains any of the marked `items` (k, items)."""
+        """(blocks, k): for each row of `items` (k, items), whether the block contains a marked item."""
         held = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
         rows, item = np.nonzero(items)
         held[self.block[self.sample.comparison.design.units[item]], rows] = True
         return held
 
     def flipped(self, draws: Floats, present: Bools) -> multiple_testing.Family:
-        """Tests of a family of statistics with jackknife values `draws` (1 + blocks, k)."""
+        """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k)."""
         return multiple_testing.flip_tests(
             draws[0],
             draws[1:],
@@ -93,7 +93,7 @@ class Tester:
 
 
 def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
-    """Tests of every metric against the chance level of a statistic."""
+    """Return the tests of every metric against the chance level of a statistic."""
     statistic = STATISTICS[name]
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
     return tester.flipped(above, tester.has(counted(statistic, tester.sample)))
@@ -101,10 +101,11 @@ def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
-    """Differences of all pairs of metrics.
+    """Differences between the metrics of all pairs.
 
-    `pairs` (pairs, 2) are positions of metrics, `n` (pairs,) the numbers of comparisons rated by the annotators and
-    both, `tests` a family of tests per statistic: first metric minus second.
+    `pairs` (pairs, 2) are the positions of the two metrics. `n` (pairs,) are the numbers of comparisons rated by the
+    annotators and both metrics. `tests` is a family of tests for each statistic, of the first metric minus the second
+    metric.
     """
 
     pairs: NDArray[np.intp]
@@ -113,7 +114,8 @@ class Differences:
 
     @classmethod
     def of(cls, tester: Tester, names: Sequence[str]) -> Differences:
-        """Differences by these statistics; undefined where the statistic is undefined for one of the two metrics."""
+        """Return the differences by the statistics `names`. A difference is undefined if the statistic is undefined for
+        a metric of the pair."""
         comparison = tester.sample.comparison
         n_metrics = len(comparison.metrics)
         pairs = np.stack(np.triu_indices(n_metrics, 1), axis=1)
@@ -133,10 +135,11 @@ class Differences:
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
-        """Positions of the metrics, the best first, by a least-squares fit of scores to the differences of all pairs.
+        """Return the positions of the metrics from best to worst.
 
-        If all metrics rated the same outputs, the scores are the `values` (metrics,) themselves. Otherwise the fit
-        removes the advantage of having rated easier outputs. Metrics without a value are left out.
+        If all metrics rated the same outputs, the metrics are sorted by `values` (metrics,). Otherwise they are sorted
+        by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage of
+        metrics that rated easier outputs. Metrics without a value are left out.
         """
         defined = np.flatnonzero(np.isfinite(values))
         difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
@@ -155,10 +158,9 @@ class Differences:
         return defined[np.argsort(-up_to_rounding(level[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
-        """(metrics, metrics): whether the metric of the row is significantly better than that of the column; None
-        without tests.
+        """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
 
-        All pairs are tested jointly at level `alpha`.
+        All pairs are tested jointly at level `alpha`. The result is None if there are no tests.
         """
         tests = self.tests.get(name)
         if tests is None or not np.isfinite(tests.p_adjusted).any():
@@ -174,9 +176,9 @@ class Differences:
 def difference(
     statistic: Statistic, sample: Sample, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
-    """Differences of metrics that rated the same outputs, (1 + B, pairs), and the items that count in each.
+    """Return the differences (1 + B, pairs) of metrics that rated the same outputs, and the items that they depend on.
 
-    The items are a mask (pairs, items), or (1, items) if it is the same for all pairs.
+    The items are a mask (pairs, items), or a mask (1, items) if all pairs depend on the same items.
     """
     comparison = sample.comparison
     if statistic.per_item:
@@ -190,10 +192,11 @@ def difference(
 
 @dataclass(frozen=True, kw_only=True)
 class _Ground:
-    """Pairs of metrics that share the same set of rated outputs.
+    """Pairs of metrics that are compared on the same set of outputs.
 
-    `at` are their positions among all pairs, ascending; `first` and `second` the positions of the two metrics in the
-    comparison; `drawn` are bootstrap resamples of it, `without` jackknife resamples.
+    `at` are the positions of these pairs among all pairs, in ascending order. `first` and `second` are the positions of
+    the two metrics in the comparison. `drawn` are bootstrap resamples and `without` jackknife resamples of the
+    comparison.
     """
 
     at: NDArray[np.intp]
@@ -204,8 +207,8 @@ class _Ground:
 
 
 def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
-    """Tests of all pairs by one statistic. Resamples are computed in parts, since those of all pairs may not fit
-    memory."""
+    """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
+    pairs may exceed the memory."""
     statistic = STATISTICS[name]
     if statistic.smooth:
         n_blocks = len(tester.left_out) - 1
@@ -242,7 +245,7 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
 
 
 def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints, RaterComparison, Ints]]:
-    """Yield the comparison for every set of outputs that is shared by the annotators and the two metrics of a pair.
+    """Yield the comparison on each set of outputs that the annotators and the two metrics of a pair share.
 
     Yields
     ------
@@ -271,13 +274,13 @@ def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints,
 
 
 def counted(statistic: Statistic, sample: Sample) -> Bools:
-    """(metrics, items): whether an item counts in a statistic of each metric."""
+    """(metrics, items): whether the statistic of each metric depends on the item."""
     if statistic.per_item:
         return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
     return _items(sample.comparison)
 
 
 def _items(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
-    """(metrics, items): whether an item has any comparison that counts, for some of the metrics."""
+    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
     compared = chosen_items(comparison)
     return (compared if are_choices(comparison) else compared | comparison.scored.any(axis=2))[metrics]

@@ -12,13 +12,14 @@ from custodes.stats.arrays import Floats
 from custodes.stats.graphs import letters
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
-"""Statistics that rank metrics. The second is used where the first is undefined, or is only a sign (two systems)."""
+"""Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
 
 
 def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
-    """Name of the statistic that ranks metrics, from the estimates (row 0) of all statistics.
+    """Return the name of the statistic that ranks metrics; row 0 of `draws` has the estimates of all statistics.
 
-    With two systems each item has one pair, and Kendall's tau is only a sign; sample accuracy is used instead.
+    With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
+    used instead.
     """
     ordered = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
     return ORDERING if n_systems > 2 and len(ordered) and ordered.all() else CHOOSING
@@ -27,7 +28,7 @@ def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
 def standing_columns(
     tester: Tester, draws: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
 ) -> dict[str, Any]:
-    """The columns of the table `standing`, best first."""
+    """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
     name = ranked_by(draws, len(comparison.systems))
     value, low, high = STATISTICS[name].with_interval("value", tester.sample, draws[name], confidence).values()

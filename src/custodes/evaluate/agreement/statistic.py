@@ -22,21 +22,25 @@ FEWEST = 4
 """Minimum number of clusters for good coverage of t intervals; see docs/explanation/statistics/intervals.md."""
 
 PERMUTATIONS = 1000
-"""Sign flips of every test of two systems in soft pairwise accuracy."""
+"""Number of sign flips of each test between two systems in soft pairwise accuracy."""
 
 
 def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray[np.int8]]:
-    """Sign flips (`PERMUTATIONS`, clusters) of a comparison; they do not depend on other draws from the generator."""
+    """Return a function that draws the sign flips (`PERMUTATIONS`, clusters) of a comparison.
+
+    The sign flips do not depend on other draws from the generator.
+    """
     seed = int(rng.spawn(1)[0].integers(2**63))
     return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScores:
-    """System scores of the annotators and of the metrics, (1 + B, metrics, systems) each.
+    """System scores of the annotators and of the metrics; both arrays are (1 + B, metrics, systems).
 
-    The human scores are those on the outputs shared with each metric. `pairs` (metrics, systems, systems) marks the
-    pairs that can be compared: they have a common item, or the file contains their scores.
+    The human scores depend on the metric, because human scores use only the outputs that annotators and metric share.
+    `pairs` (metrics, systems, systems) marks the pairs of systems that can be compared: both systems have a common
+    item, or system-level scores in the file.
     """
 
     people: Floats
@@ -46,13 +50,13 @@ class SystemScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A comparison in every resample.
+    """A comparison of raters and its resamples.
 
-    `times` (1 + B, clusters) are bootstrap weights, row 0 the data, in the form that `bootstrap.weighted_sums` takes.
+    `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by all permutation tests over systems. `columns` (clusters,) is the
-    column of each cluster in `times`, -1 for a cluster that another one represents; it is set if only preferences can
-    be compared (see `resampled_groups`), else None. `memo` caches values that depend on arrays but not on the
-    resamples.
+    column of each cluster in `times`, or -1 if another cluster represents the cluster. `columns` is set if only
+    preferences can be compared (see `resampled_groups`), and None otherwise. `memo` caches values that depend on arrays
+    but not on the resamples.
     """
 
     comparison: RaterComparison
@@ -69,7 +73,8 @@ class Sample:
         return values
 
     def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
-        """The cached value of `compute` for these arrays, also for samples that replace the resamples of this one."""
+        """Return the cached value of `compute` for the arrays `of`. Samples that differ only in the resamples share the
+        cache."""
         arrays, value = self.memo.get(name, ((), None))
         if len(arrays) != len(of) or any(one is not other for one, other in zip(arrays, of, strict=True)):
             value = compute()
@@ -78,10 +83,11 @@ class Sample:
 
     @cached_property
     def system_scores(self) -> SystemScores:
-        """System scores by the annotators and every metric, from the outputs rated by both or from the file.
+        """System scores by the annotators and every metric, from the outputs that both rated or from the file.
 
-        If the file contains a system's score by one of the two, the other's outputs need not be rated by both. A
-        system-level score of the file is resampled by adding the change of the rater's mean score over items.
+        If the file contains the metric's score of a system, the human score uses all rated outputs of this system; and
+        if the file contains the human score, the metric's score uses all scored outputs. A system-level score of the
+        file is resampled by adding the change of the rater's mean score over items.
         """
         comparison = self.comparison
         if are_choices(comparison):
@@ -110,13 +116,13 @@ class Sample:
         return np.where(np.isfinite(from_file), from_file + np.nan_to_num(fitted - fitted[:1], nan=0.0), fitted)
 
     def item_mean(self, per_item: Floats) -> Floats:
-        """(1 + B, k): means over items of values (k, items), ignoring undefined ones."""
+        """(1 + B, k): means over items of the defined values of `per_item` (k, items)."""
         design = self.comparison.design
         return weighted_item_mean(per_item, units=design.units, weights=self.times, item_weights=design.item_weights)
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
-        """(B, metrics, systems) each: simulated system scores with very many items, by annotators and metric."""
+        """Simulated system scores with very many items, by annotators and each metric: arrays (B, metrics, systems)."""
         scores = self.system_scores
         return read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
 
@@ -127,8 +133,8 @@ class Sample:
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics) each: accuracy with calibrated ties, and the tie threshold of each metric that maximises
-        it."""
+        """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
+        are (1 + B, metrics)."""
         comparison, design = self.comparison, self.comparison.design
         scores = comparison.metric_scores
         events = self._once(
@@ -148,19 +154,20 @@ class Sample:
 
 
 def both(condition: Bools) -> Bools:
-    """(..., systems, systems): whether the condition (..., systems) holds for both systems."""
+    """(..., systems, systems): whether the condition (..., systems) holds for both systems of a pair."""
     return np.asarray(condition[..., np.newaxis] & condition[..., np.newaxis, :])
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
-    """Positions of rows, grouped by rows that are equal in all masks (rows, ...)."""
+    """Positions of the rows of the masks (rows, ...) in groups; the rows of a group are equal in all masks."""
     return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 
 def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
-    """Make a statistic of output scores undefined, without computing it, if no metric shares outputs with annotators.
+    """Return a function that computes a statistic of output scores if a metric shares outputs with the annotators.
 
-    For verdicts on a hundred systems, even an array of NaN for each pair would fill the memory.
+    Otherwise the function returns NaN at once: for verdicts on a hundred systems, even an array of NaN for each pair
+    would fill the memory.
     """
 
     def computed(sample: Sample) -> Floats:
@@ -176,19 +183,19 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 class Statistic:
     """A statistic of agreement.
 
-    `compute` returns (1 + B, metrics) for a sample.
+    `compute` returns the values (1 + B, metrics) of a sample. If the statistic is a mean over items, `per_item` returns
+    the values (metrics, items), and two metrics are compared on the items where both have a value.
 
-    `chance` is the chance level, or a function of a sample that returns (1 + B, metrics) where it depends on ties
-    (None: not defined). `smooth`: a single cluster changes the statistic only slightly; differences are then tested
-    with sign flips of each cluster's contribution, otherwise with the bootstrap. `compared` statistics are tested by
-    default. `essential` ones are displayed first. `best` says whether high or low values are better; without it metrics
-    are not compared. `per_item` returns (metrics, items), for a mean over items: two metrics are then compared on the
-    items where both are defined.
+    `chance` is the chance level (None if not defined). If the chance level depends on ties, `chance` is a function of a
+    sample that returns (1 + B, metrics). `smooth` tells whether a single cluster changes the statistic only slightly.
+    Differences of smooth statistics are tested with sign flips of each cluster's contribution, all other differences
+    with the bootstrap. `compared` statistics are tested by default, and `essential` statistics are displayed first.
+    `best` is 'high' if high values are better, and empty if metrics are not compared by the statistic.
 
-    The interval is Student's t from the resamples, within `bounds`, for samples of the same number of items. If the
-    bootstrap is not valid for the value in a very large sample of items, `population` simulates that value, (B,
-    metrics), and percentiles of the simulation are used. With fewer than `fewest` clusters, coverage was below 85 % in
-    some simulated studies.
+    The interval is a Student's t interval from the resamples, limited to `bounds`. It estimates the value in samples
+    with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
+    `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. With fewer than
+    `fewest` clusters, coverage was below 85 % in some simulated studies.
     """
 
     name: str
@@ -207,11 +214,11 @@ class Statistic:
 
     @property
     def column(self) -> Column:
-        """The column of the statistic."""
+        """The declaration of the table column with the statistic."""
         return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
 
     def with_interval(self, name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
-        """The estimate, row 0 of `draws`, as a column of this name, with the bounds of its interval."""
+        """Return the estimate (row 0 of `draws`) as the column `name`, and the interval's bounds as two columns."""
         n_units = sample.comparison.design.n_units
         if self.population is None:
             return with_interval(name, draws, confidence, clusters=n_units, bounds=self.bounds)
@@ -222,12 +229,12 @@ class Statistic:
 
     @property
     def chance_column(self) -> Column | None:
-        """The column of the chance level; None if it is the same number for all metrics."""
-        doc = f"`{self.name}` at the chance level, with equally many ties"
+        """The declaration of the column with the chance level; None if all metrics have the same chance level."""
+        doc = f"chance level of `{self.name}`: expected value for independent preferences with equally many ties"
         return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
     def chance_of(self, sample: Sample) -> Floats:
-        """(1 + B, metrics): the chance level, NaN where it is not defined."""
+        """(1 + B, metrics): the chance level, NaN if the statistic has none."""
         if callable(self.chance):
             return self.chance(sample)
         n_metrics = len(sample.comparison.metrics)

@@ -23,19 +23,22 @@ OUTCOMES = ("win", "tie", "loss")
 """Outcomes of the first system of a comparison."""
 
 MOST_LABELS = 12
-"""Maximum number of different scores of a rating scale; with more, scores are numeric."""
+"""Maximum number of different scores of a rating scale. With more different scores, ratings count as numeric."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorAnswers:
     """Answers of the annotators under an aspect: `what` is `VERDICTS` or `RATINGS`.
 
-    `raters` are the annotators; `tasks` (item, system_a, system_b, system) are in order. `answers` has a row per
-    answer, with its `value` (n,) (1, 0, -1, or the score). Its possible labels are `labels`, named `words`, and ordered
-    unless `nominal`. `continuous` scores have no labels (all codes are 0). `unit` (tasks,) is the block of clusters of
-    a task, `group` (tasks,) its pair of systems, or its system, and `item` (tasks,) its item. `seconds` (workers,) is
-    the median time per answer, NaN if unknown. `sided_worker`, `sided_pair`, `sign` and `order` describe decided
-    verdicts with known presentation order."""
+    `raters` are the annotators, and `tasks` (item, system_a, system_b, system) are the tasks in sorted order. `answers`
+    has a row per answer, and `value` (n,) is the value of the answer: 1, 0 or -1 for a verdict, otherwise the score.
+    `labels` are the possible labels of an answer, and `words` are the names of the labels. The labels have an order
+    unless `nominal` is true. `continuous` scores have no labels (all codes are 0).
+
+    Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems or the
+    system, and `item` is the item. `seconds` (workers,) is the median time per answer, NaN if unknown. Four arrays
+    describe the decided verdicts with known presentation order: `sided_worker` is the annotator, `sided_pair` is the
+    pair of systems, `sign` is the preference, and `order` tells which system was shown first."""
 
     aspect: str
     what: str
@@ -63,24 +66,27 @@ class AnnotatorAnswers:
 
     @property
     def doubled(self) -> Bools:
-        """(tasks,): whether several annotators answered."""
+        """(tasks,): whether several annotators answered the task."""
         return self.answers.n_votes > 1
 
     @property
     def clusters(self) -> Ints:
-        """(workers,): number of clusters of items with an answer of the annotator and of others."""
+        """(workers,): number of clusters of items in which the annotator shares a task with other annotators."""
         worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
         width = int(unit.max(initial=0)) + 1
         return np.bincount(np.unique(worker * width + unit) // width, minlength=len(self.raters))
 
     @property
     def both(self) -> Bools:
-        """(n,): whether other annotators answered the same task."""
+        """(n,): whether other annotators answered the task of the answer."""
         return np.asarray(self.doubled[self.answers.task])
 
 
 def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
-    """All answers of some raters of a selected study by aspect, with second opinions; one answer per rater and task."""
+    """Return the answers of `raters` in a selected study for each aspect and type of answer, and notes.
+
+    Second opinions are included. Each rater has one answer per task.
+    """
     ours = pl.col("rater").is_in(list(raters))
     first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
     both = Preferences(frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing]))
@@ -99,7 +105,7 @@ def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[Annota
         rated = single.filter(pl.col("aspect") == aspect)
         if rated.height:
             result.append(_ratings(chosen, aspect, rated))
-    message = f"{again} repeated scores by the same annotator of the same output excluded: the first counts"
+    message = f"{again} repeated scores of an output by the same annotator are excluded; the first score counts"
     return result, [*order_notes, *noted(("scored-again", again, message))]
 
 
@@ -150,7 +156,7 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
 def _answers(
     study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
 ) -> AnnotatorAnswers:
-    """Number the tasks, annotators and clusters of rows with `_value` and `_label`."""
+    """Return the answers in `rows` (with columns `_value` and `_label`), and number tasks, annotators and clusters."""
     names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
     tasks = rows.select(names).unique().sort(names).with_row_index("_task")
     worker = pl.Series(label_codes(rows["rater"], raters))

@@ -1,4 +1,4 @@
-"""Answers of each annotator: agreement with the others, position preference, ties, and flags adjusted for all tests."""
+"""Statistics of each annotator: agreement with other annotators, position preference, ties, and tests for flags."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
 LITTLE = "agrees with others no better than chance"
 
 HALF = 0.5
-"""An annotator is tested against this fraction of the agreement of the others with one another."""
+"""The test of low agreement compares an annotator with this fraction of the agreement among other annotators."""
 LEVEL = 0.05
-"""Level of the preliminary tests that decide whether a flag is possible; they are not adjusted."""
+"""Level of the preliminary tests that decide whether a flag is possible. Preliminary tests are not adjusted."""
 FEWEST = 12
-"""Minimum number of clusters of an annotator's shared items for an estimate and a test of agreement."""
-FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
+"""An annotator needs this number of clusters of shared items for an estimate and a test of agreement."""
+FEW_TASKS = f"fewer than {FEWEST} clusters of items have answers of two other annotators"
 ALL_EQUAL = "all answers are equal"
 NO_AGREEMENT = "the other annotators agree too little with one another"
-ABOVE_CHANCE = "agreement is above that of random answers"
+ABOVE_CHANCE = "agreement is above the level of random answers"
 
 
 Tests = tuple[Floats, Floats, Bools]
-"""P-values of position preference and of low agreement, NaN if not tested, and whether the output shown first was
-preferred in more than half of the verdicts, (workers,) each."""
+"""Three arrays (workers,): p-values of position preference, p-values of low agreement (both NaN if not tested), and
+whether the annotator preferred the output shown first in more than half of the verdicts."""
 
 
 def annotator_columns(
     part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
-    """The columns of `annotators` except competence and flags, (workers,) each; NaN for slots."""
+    """Return the columns of the table `annotators` except competence and flags, and the tests behind the flags.
+
+    Statistics that describe a person are NaN for slots.
+    """
     answers, n = part.answers, len(part.raters)
     number = np.bincount(answers.worker, minlength=n)
     unknown = np.where(persons, 1.0, np.nan)
@@ -65,7 +68,7 @@ def annotator_columns(
 
 
 def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
-    """Mean proportion of the other annotators with the same answer, with its interval over items."""
+    """Return the mean proportion of other annotators with the same answer, and an interval over items."""
     drawn = np.full((len(times), len(part.raters)), np.nan)
     if not part.continuous:
         answers = part.answers
@@ -80,7 +83,7 @@ def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict
 
 
 def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Blocks of workers: sums of the values (n,) that are not NaN, and their counts, both (workers, units)."""
+    """Yield blocks of workers, with the sum and the number of the defined `values` (n,), both (workers, units)."""
     defined = np.isfinite(values)
     worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
     values = values[defined]
@@ -95,8 +98,8 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
 def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
     """Compare each annotator (workers,) with the `trusted` other annotators on the same tasks.
 
-    P-values of 'agrees at least half as much as the others' and of 'agrees no more than random answers', and the reason
-    why the first is not tested.
+    Return p-values of 'agrees at least half as much as the other annotators', p-values of 'agrees no more than random
+    answers', and the reason why the first hypothesis is not tested.
     """
     answers = part.answers
     peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
@@ -111,7 +114,7 @@ def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> tuple[Floats, Floats
 
 
 def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
-    """Number of clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
+    """Return, for each annotator, the number of clusters with a value, and a p-value of 'the mean is not positive'."""
     clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
     for some, sums, counts in _by_unit(part, values):
         test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)

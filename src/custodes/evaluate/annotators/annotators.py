@@ -46,7 +46,7 @@ from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
-"""Maximum number of rows of a type of answer in the terminal, in addition to flagged annotators."""
+"""Maximum number of rows per type of answer in the terminal; flagged annotators are always displayed."""
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
 FEW_ANNOTATORS = 10
@@ -64,14 +64,16 @@ class Annotators(Result):
         ANSWER_TYPE,
         label("rater", "the annotator"),
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
-        count("answers", "tasks answered: comparisons, or outputs"),
+        count("answers", "number of tasks that the annotator answered (comparisons or outputs)"),
         share("proportion", "proportion of all answers", "Of all answers"),
-        count("n_multiply_rated", "number of these tasks that several annotators answered", "Multiply rated"),
+        count(
+            "n_multiply_rated", "number of the annotator's tasks that other annotators answered, too", "Multiply rated"
+        ),
         score(
             "competence",
-            "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared "
-            "tasks, 1 always correct, 0 guessing. Null by `majority`, and with fewer than "
-            f"{FEWEST_SHARED} such answers or {FEWEST} clusters of such items",
+            "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared tasks (1: always "
+            "correct, 0: guessing). Null by `majority`, and for annotators with fewer than "
+            f"{FEWEST_SHARED} shared tasks or fewer than {FEWEST} clusters of shared items",
             "Competence",
             interval=True,
             best="high",
@@ -84,7 +86,7 @@ class Annotators(Result):
             interval=True,
             best="high",
         ),
-        count("decided", "verdicts for one side, with known presentation order", essential=False),
+        count("decided", "number of verdicts that prefer one output and have a known order", essential=False),
         share(
             "first_rate",
             "proportion of the verdicts counted in `decided` that prefer the output shown first",
@@ -94,13 +96,13 @@ class Annotators(Result):
         score("seconds", "median seconds per verdict, if the file has them", "Seconds"),
         p_value(
             "p_position",
-            "test of 'choices do not depend on the position', all tests of the study (Holm)",
+            "test of 'choices do not depend on the position', adjusted for all tests of the study (Holm)",
             essential=False,
         ),
         p_value(
             "p_careless",
-            "test of 'agrees with the others at least half as much as they agree with one another on "
-            "the same tasks', adjusted for all tests of the study (Holm); null with an "
+            "test of 'agrees with the other annotators at least half as much as they agree with one another on "
+            "the same tasks', adjusted for all tests of the study (Holm); null if there is an "
             "`untested_reason`",
             essential=False,
         ),
@@ -110,17 +112,17 @@ class Annotators(Result):
             essential=False,
         ),
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
-        labels("flags", f"significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
+        labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why there is no competence or no interval", essential=False),
         rows=lambda made: _shown(made.annotators),
     )
     agreement: pl.DataFrame = table(
         "One row per type of answer: chance-corrected agreement of annotators.",
         ANSWER_TYPE,
-        count("annotators", "with answers"),
-        count("tasks", "with answers: comparisons, or outputs"),
-        count("n_multiply_rated", "of these: tasks with several annotators", "Multiply rated"),
-        count("answers", "to these", essential=False),
+        count("annotators", "number of annotators with answers"),
+        count("tasks", "number of tasks with answers (comparisons or outputs)"),
+        count("n_multiply_rated", "number of tasks that several annotators answered", "Multiply rated"),
+        count("answers", "number of answers to tasks that several annotators answered", essential=False),
         score("alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha", interval=True, best="high"),
         score("alpha_ordinal", "Krippendorff's alpha for ordinal answers", "Alpha, ordinal", interval=True),
         score(
@@ -129,58 +131,64 @@ class Annotators(Result):
             "Alpha, interval",
             interval=True,
         ),
-        label("reason", f"`too few` with fewer than {FEW_DOUBLES} tasks annotated by several", essential=False),
+        label(
+            "reason",
+            f"why an alpha is null: fewer than {FEW_DOUBLES} tasks answered by several annotators, or categories "
+            "without order",
+            essential=False,
+        ),
     )
     concentration: pl.DataFrame = table(
         "One row per type of answer: how the answers are distributed over annotators.",
         ANSWER_TYPE,
-        count("annotators", "with answers"),
-        count("answers", "in all"),
+        count("annotators", "number of annotators with answers"),
+        count("answers", "number of answers"),
         share("largest_proportion", "proportion of answers by the most active annotator", "Most active"),
         share(
             "gini",
-            "Gini coefficient of the numbers of answers: 0 all equal, near 1 one annotator has nearly all",
+            "Gini coefficient of the numbers of answers: 0 if all are equal, near 1 if one annotator gave nearly all "
+            "answers",
             "Gini",
         ),
         score(
             "effective_annotators",
-            "effective number of annotators with equal numbers of answers",
+            "number of equally active annotators that would be equally informative",
             "Effective annotators",
         ),
         score(
             "icc",
-            "correlation of an annotator's answers to different items of a pair (a system), beyond that of two"
-            " annotators; interval over annotators",
+            "correlation of an annotator's answers to different items of a pair of systems (or a system), in excess of "
+            "the correlation between two annotators; interval over annotators",
             "ICC of annotators",
             interval=True,
         ),
         score(
             "answers_per_annotator",
-            "number of answers to the pair (or system) by the same annotator, mean over answers",
+            "number of answers to the pair of systems (or the system) by the same annotator, averaged over answers",
             essential=False,
         ),
         score(
             "design_effect",
-            "1 + (answers_per_annotator - 1) icc: ratio of the variance of a pair's "
-            "rate (or a system's mean) to the variance with one answer per annotator",
+            "1 + (answers_per_annotator - 1) icc: variance of a pair's rate (or a system's mean), divided by the "
+            "variance with one answer per annotator",
             "Design effect",
         ),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair of systems that annotators compared: its margin with annotators as the sample.",
-        label("system_a", "of a comparison"),
-        label("system_b", "of a comparison"),
-        count("answers", "of all annotators", "Answers"),
-        count("annotators", "with answers"),
+        "One row per pair of systems that annotators compared: the margin, with an interval over annotators.",
+        label("system_a", "first system"),
+        label("system_b", "second system"),
+        count("answers", "number of answers of all annotators", "Answers"),
+        count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "effective number of annotators with equal numbers of answers",
+            "number of equally active annotators that would be equally informative",
             "Effective annotators",
         ),
         difference(
             "margin",
-            "proportion of answers for system_a minus proportion for system_b; interval "
-            "over annotators for these items, valid only without interim analyses",
+            "proportion of answers for system_a minus proportion for system_b; the interval is over annotators for "
+            "these items, and valid only without interim analyses",
             "Margin",
             interval=True,
         ),
@@ -190,19 +198,24 @@ class Annotators(Result):
     labels: pl.DataFrame = table(
         "One row per task: the combined label of all annotators.",
         ANSWER_TYPE,
-        label("item", "of the task"),
-        label("system_a", "of a comparison"),
-        label("system_b", "of a comparison"),
-        label("system", "of an output"),
-        label("label", "`win`, `tie` or `loss` of system_a, `tie` for even votes; or a score, null for even votes"),
+        label("item", "item of the task"),
+        label("system_a", "first system of a comparison"),
+        label("system_b", "second system of a comparison"),
+        label("system", "system of an output"),
+        label(
+            "label",
+            "for a comparison: `win`, `tie` or `loss` of system_a (`tie` if votes are even); for an output: the label "
+            "or score (null if votes are even)",
+        ),
         probability(
-            "probability", "probability of this label by the method; by `majority`, its proportion of the votes"
+            "probability",
+            "probability of the label by the method; by `majority`, the proportion of votes for the label",
         ),
         probability("p_a", "probability that system_a is better"),
         probability("p_tie", "probability of a tie"),
         probability("p_b", "probability that system_b is better"),
-        score("expected_value", "expected label: from -1 to 1, or a score"),
-        count("answers", "of the task"),
+        score("expected_value", "expected value of the label: from -1 to 1 for a comparison, else a score"),
+        count("answers", "number of answers to the task"),
         label("method", "`dawid-skene`, `mace` or `majority`"),
         essential=False,
     )
@@ -210,7 +223,7 @@ class Annotators(Result):
 
 @question(
     "custodes annotators battles.csv --method mace --format csv --table labels",
-    method="Model of the annotators (default: auto, by the number of answers).",
+    method="Model of the annotators (default: auto, which chooses by the number of answers).",
     annotator_type="Whether raters are persons or slots shared by several persons (default: auto).",
 )
 def annotators(
@@ -234,14 +247,15 @@ def annotators(
     -----
     The study may have verdicts or ratings on a scale; for numeric ratings, alpha uses squared differences. `method`
     'dawid-skene' estimates a confusion matrix for each annotator, 'mace' the probability that the annotator knows the
-    label, and 'majority' estimates no model. 'auto' chooses 'dawid-skene' where half of the annotators share at least
-    20 answers with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. The type
-    'auto' reads the raters table, then names and the overlap of tasks (see the notes). For slots, only agreement is
+    label, and 'majority' estimates no model. 'auto' chooses 'dawid-skene' if half of the annotators share at least 20
+    answered tasks with other annotators, and 'mace' if half of them share fewer. For slots, or with too few annotators,
+    'auto' chooses 'majority'. With `annotator_type` 'auto', the raters table decides which raters are persons. For
+    other raters, the names and the overlap of tasks decide (a note gives the result). For slots, only agreement is
     computed.
 
     Flags are significant at `alpha` after Holm adjustment over all tests of the study. Intervals are Student's t
-    intervals over resampled clusters of items; those of competence exist for 'dawid-skene' with enough shared answers,
-    from the first 100 resamples.
+    intervals over resampled clusters of items. Competence has an interval only by 'dawid-skene' and with enough shared
+    answers; this interval uses the first 100 resamples.
 
     References
     ----------
@@ -265,7 +279,7 @@ def annotators(
     if not parts:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({listed(chosen.humans, limit=3)}); select others"
+            f"({listed(chosen.humans, limit=3)}); select other annotators"
         )
     person_names, who = persons(chosen, chosen.humans, annotator_type)
     generator = np.random.default_rng(rng)
@@ -288,7 +302,7 @@ def annotators(
 
 
 def _shown(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of flagged annotators and of those with the most answers."""
+    """Return the rows of flagged annotators, and of the annotators with the most answers."""
     named = pl.col("flags").list.len() > 0
     most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
     return rows.filter(named | most)
@@ -308,7 +322,9 @@ def _answer(
     slots = int((~is_person).sum())
     columns, tests = annotator_columns(part, is_person, times=times, confidence=confidence)
     chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
-    reason = f"more than {MOST_LABELS} different scores: numeric ratings, not labels" if part.continuous else ""
+    reason = (
+        f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels" if part.continuous else ""
+    )
     together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
     if chosen:
         # A separate generator: estimates do not depend on the number of resamples.
@@ -337,7 +353,7 @@ def _answer(
 
 
 def _claims(tests: list[Tests], alpha: float) -> list[dict[str, Any]]:
-    """Adjusted p-values and flags of every part; the adjustment covers all tests of the study."""
+    """Return the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
     flat = np.concatenate([p_values for side, little, _ in tests for p_values in (side, little)])
     adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([len(p) for *both, _ in tests for p in both])))
     result = []
@@ -357,19 +373,19 @@ def _notes(
     of, n = f"{label_of(part.aspect)}", len(part.raters)
     doubled = int(part.doubled.sum())
     return noted(
-        ("method", bool(method), f"{part.what}{of}: combined by {method}, because {why}"),
+        ("method", bool(method), f"{part.what}{of} are combined by {method}, because {why}"),
         ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are no labels and no competence"),
         (
             "few-annotators",
             n < FEW_ANNOTATORS and not slots,
-            f"{part.what}{of} describe these {n} annotators: intervals are over items and do not "
+            f"results for {part.what}{of} describe only these {n} annotators: intervals are over items and do not "
             "extend to other annotators",
         ),
         (
             "few-doubled",
             doubled if doubled < FEW_DOUBLES else 0,
-            f"{part.what}{of}: {doubled} tasks answered by several annotators, too few to estimate "
-            "agreement; have more tasks annotated twice",
+            f"{part.what}{of}: only {doubled} tasks were answered by several annotators, which is too few to "
+            "estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
@@ -379,15 +395,15 @@ def _notes(
         (
             "few-triples",
             untested[FEW_TASKS] if doubled else 0,
-            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: "
+            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested, because "
             f"{FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot be "
             "distinguished",
         ),
         (
             "no-agreement",
             untested[NO_AGREEMENT],
-            f"{part.what}{of}: agreement is too low to tell whether {untested[NO_AGREEMENT]} "
-            f"annotators are careless: {NO_AGREEMENT}",
+            f"{part.what}{of}: the data cannot show whether {untested[NO_AGREEMENT]} annotators are careless, "
+            f"because {NO_AGREEMENT}",
         ),
         aspect=part.aspect,
     )

@@ -25,31 +25,38 @@ from custodes.stats.ratios import ratio
 Method = Literal["auto", "dawid-skene", "mace", "majority"]
 
 ENOUGH = 20
-"""Median number of shared answers per annotator from which confusion matrices are estimated (Dawid-Skene)."""
+"""With at least this median number of shared answers per annotator, 'auto' estimates confusion matrices (Dawid-Skene).
+"""
 FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Minimum number of answers expected to be wrong by chance for an estimate of competence."""
+"""An estimate of competence requires that random answers would give at least this expected number of wrong answers."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
-"""Number of resamples for a standard error; each needs a fit, and more would hardly change it."""
+"""Number of resamples for a standard error. Each resample needs a fit, and more would hardly change the result."""
 FEWEST_UNITS = 30
-"""Minimum number of clusters of an annotator's shared items for an interval; with fewer, its coverage is unknown."""
+"""An annotator needs this number of clusters of shared items for an interval; with fewer, the coverage is unknown."""
 FEWEST_SHARED = 30
-"""Minimum number of shared answers for an estimate of competence (standard error .10 to .20; with fewer .17 to .48)."""
+"""Minimum number of shared answers for an estimate of competence.
+
+The standard error is .10 to .20 with this number of answers, and .17 to .48 with fewer answers."""
 ENOUGH_EACH = 3
-"""Median number of answers per task above which fewer shared tasks suffice for an interval."""
+"""With at least this median number of answers per task, fewer shared tasks suffice for an interval."""
 
 NOTHING = "majority vote estimates no competence"
-BY_MACE = "no interval: those of MACE covered the true value in only .76 to .95 of simulations"
-FEW_ITEMS = f"no interval: fewer than {FEWEST_UNITS} clusters of items shared with others"
-SPARSE = f"no interval: half of the annotators share fewer than {FEWEST_UNITS} items with others, in pairs"
+BY_MACE = "no interval: intervals of MACE covered the true value in only .76 to .95 of simulations"
+FEW_ITEMS = f"no interval: fewer than {FEWEST_UNITS} clusters of items shared with other annotators"
+SPARSE = (
+    "no interval: half of the shared tasks have only two answers, and half of the annotators share fewer than "
+    f"{FEWEST_UNITS} clusters of items"
+)
 
 
 class Consensus(NamedTuple):
-    """Consensus by `method`:
+    """Consensus labels and competence of the annotators, estimated by `method`.
 
-    `posterior` (tasks, labels), `competence` (workers,) with bounds, and the `reason` if there is none.
+    `posterior` (tasks, labels) are the probabilities of the labels. `competence` (workers,) has the bounds `low` and
+    `high`. `reason` says why there is no competence or no interval, and is empty otherwise.
     """
 
     method: str
@@ -61,7 +68,7 @@ class Consensus(NamedTuple):
 
 
 def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tuple[str, str]:
-    """The method to use, and the reason for it."""
+    """Return the method to use, and the reason for this choice."""
     counts = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
     doubled = int(part.doubled.sum())
     if method != "auto":
@@ -74,19 +81,23 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
     if slots:
         return "majority", "names such as annotator1 are slots that several persons may share"
     if len(part.raters) < FEWEST_ANNOTATORS or doubled < FEWEST_DOUBLED:
-        return "majority", f"fewer than {FEWEST_ANNOTATORS} annotators or {FEWEST_DOUBLED} tasks answered by several"
+        return "majority", (
+            f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
+            "several annotators"
+        )
     middle = float(np.median(counts))
     if middle >= ENOUGH:
-        return "dawid-skene", f"half of the annotators answered {middle:g} or more tasks that others answered"
-    return "mace", f"half of the annotators answered at most {middle:g} tasks that others answered"
+        return "dawid-skene", f"half of the annotators share {middle:g} or more answered tasks with other annotators"
+    return "mace", f"half of the annotators share at most {middle:g} answered tasks with other annotators"
 
 
 def consensus(
     part: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Consensus:
-    """Fit on tasks with several answers and apply to all tasks; `times` (1 + B, units) are weights of resampled items.
+    """Return the consensus of a model that is fitted to tasks with several answers and applied to all tasks.
 
-    Competence is Cohen's kappa of an annotator's answers with the consensus: 1 for perfect answers, 0 for random ones.
+    `times` (1 + B, units) are bootstrap weights of clusters of items. Competence is Cohen's kappa of an annotator's
+    answers with the consensus: 1 for perfect answers, 0 for random answers.
     """
     nobody = np.full(len(part.raters), np.nan)
     if method == "majority":
@@ -131,7 +142,8 @@ def _enough(part: AnnotatorAnswers) -> bool:
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
     """(workers,): Cohen's kappa of each annotator with the consensus.
 
-    NaN if neither the annotator nor the consensus varies, or if fewer than `least` answers would be wrong by chance.
+    The value is NaN if neither the annotator nor the consensus varies, or if random answers would give fewer than
+    `least` wrong answers.
     """
     counts = answers.confusion(posterior)
     total = counts.sum(axis=(1, 2))
@@ -142,7 +154,7 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floa
 
 
 def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
-    """The columns of `repeated_labels`."""
+    """Return the columns of the table `labels`."""
     n_answers, best = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
     undecided = best == UNKNOWN
     verdicts = part.what == VERDICTS

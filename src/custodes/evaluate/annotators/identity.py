@@ -1,4 +1,4 @@
-"""Whether a rater is one person, or a slot: a column filled by different persons."""
+"""Whether a rater is one person or a slot. A slot is a column of a file that different persons filled."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from custodes.errors import listed
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 WHOLE = 0.9
-"""Minimum proportion of the tasks of similarly named raters for a rater to count as having answered all of them."""
+"""Similarly named raters are slots if each of them answered at least this proportion of the tasks of all of them."""
 
 SLOT = "a slot, which several persons may share"
 
 
 def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) -> tuple[frozenset[str], list[Note]]:
-    """The raters that are single persons, and notes on how this was determined.
+    """Return the raters that are single persons, and notes on how this was determined.
 
-    With 'auto' the raters table decides. Any other rater is a slot if its name is numbered (`annotator2`, `human_b`)
-    and all raters with similar names answered (nearly) the same tasks, as in files with a column per slot.
+    With 'auto', a rater is a person if the raters table says so. Any other rater is a slot if the name is numbered
+    (`annotator2`, `human_b`) and if all raters with similar names answered nearly the same tasks, as in files with one
+    column per slot.
     """
     if annotator_type != "auto":
         return frozenset(raters if annotator_type == "persons" else ()), []
@@ -32,20 +33,24 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     declared = frozenset(raters) & frozenset(names)
     slots = _slots(study, [name for name in raters if name not in declared])
     assumed = sorted(frozenset(raters) - declared - slots)
-    how = "declare it with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
+    how = "declare this with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, noted(
         (
             "slots",
             len(slots),
-            "read as slots shared by several persons, as all names have the same tasks: "
-            f"{listed(sorted(slots))}. They are not evaluated one by one; {how}",
+            "these raters answered the same tasks and are read as slots shared by several persons: "
+            f"{listed(sorted(slots))}. Slots are not evaluated one by one; {how}",
         ),
-        ("assumed-persons", len(assumed), f"each read as one person: {listed(assumed, limit=3)}; if not, {how}"),
+        (
+            "assumed-persons",
+            len(assumed),
+            f"each of these raters is read as one person: {listed(assumed, limit=3)}; if a rater is a slot, {how}",
+        ),
     )
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a name is generic: a common word with a number or letter.
+    """Whether a name is generic: it has only common words for annotators, and single letters or numbers.
 
     >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
     (True, True, False, False)
@@ -54,7 +59,7 @@ def is_numbered(name: str) -> bool:
 
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
-    """Raters with numbered names whose similarly named raters all answered the same tasks."""
+    """Return the raters with numbered names that answered nearly the same tasks as all similarly named raters."""
     likely = [name for name in raters if is_numbered(name)]
     ours = pl.col("rater").is_in(likely)
     scores, verdicts = study.ratings.frame.filter(ours), study.preferences.frame.filter(ours)

@@ -1,4 +1,4 @@
-"""Agreement of annotators, their effective number, and margins of pairs of systems with annotators as the sample."""
+"""Agreement and effective number of annotators, and margins between two systems with intervals over annotators."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FEW_DOUBLES = 30
 FEWEST_ANNOTATORS = 10
 """Minimum number of annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
-TOO_FEW_ANNOTATORS = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
+TOO_FEW_ANNOTATORS = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these annotators"
 WITHOUT_ORDER = "categories have no order: nominal alpha only"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
 def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
-    """The row of `agreement`."""
+    """Return the row of the table `agreement`."""
     answers, both = part.answers, part.both
     doubled = int(part.doubled.sum())
     units = len(np.unique(part.unit[part.doubled]))
@@ -66,7 +66,7 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
 
 
 def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
-    """The row of `concentration`."""
+    """Return the row of the table `concentration`."""
     answers = part.answers
     counts = np.bincount(answers.worker, minlength=len(part.raters))
     tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
@@ -89,7 +89,7 @@ def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: flo
 
 
 def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
-    """The rows of `pairs`; none for ratings, or if the raters are slots."""
+    """Return the rows of the table `pairs`. There are no rows for ratings, or if a rater is a slot."""
     if part.what != VERDICTS or slots:
         return {}
     answers = part.answers

@@ -1,4 +1,4 @@
-"""Glass ceiling: how well all metrics together predict human ratings, and the contribution of each metric."""
+"""Glass ceiling: how well all metrics together predict human ratings, and how much each metric contributes."""
 
 from __future__ import annotations
 
@@ -36,179 +36,198 @@ from custodes.progress import Progress, silent
 from custodes.stats.learning import heldout
 
 Level = Literal["output", "system"]
-LONE = "annotators rated only one item or cluster, and cross-validation needs two"
+LONE = "annotators rated only one item or cluster, but cross-validation needs two"
 
 
 @result
 class Ceiling(Result):
-    """How well metrics predict human ratings. `metric` is a metric, `rater` also an aspect of the annotators
-    (`human:fluency`). See `ceiling`."""
+    """How well metrics predict human ratings. See `ceiling`.
+
+    The column `metric` names a metric. The column `rater` names a metric or an aspect of the annotators
+    (`human:fluency`)."""
 
     BY, PICTURE = "target", "prediction_bars"
 
     prediction: pl.DataFrame = table(
-        "How well each target, an aspect rated by annotators, is predicted on held-out outputs.",
+        "How well each target (an aspect that annotators rated) is predicted on held-out outputs.",
         label(
-            "features", "features: `metrics`, `humans` (other aspects of the annotators), or `both`", "Predicted from"
+            "features",
+            "features of the prediction: `metrics`, `humans` (other aspects of the annotators), or `both`",
+            "Predicted from",
         ),
         score(
             "kendall",
-            "Kendall's tau-b over the outputs of a held-out fold, mean over folds; at level system over pairs of "
-            "systems",
+            "Kendall's tau-b over the outputs of a held-out fold, averaged over folds; at level system, tau-b over "
+            "pairs of systems",
             "τ-b",
             interval=True,
             best="high",
         ),
         score(
             "kendall_item",
-            "Kendall's tau-b within items, mean over items; null at level system, and with plain folds, where several "
-            "models predict the outputs of an item",
+            "Kendall's tau-b within items, averaged over items; null at level system, and with plain folds, because "
+            "several models then predict the outputs of an item",
             "τ-b within items",
             interval=True,
             best="high",
         ),
         score(
             "r2",
-            "proportion of the variance of human rank sums that is predicted, each system left out of its fit; null at "
-            "level output",
+            "predicted proportion of the variance of human rank sums; each system is predicted by a model fitted to "
+            "all other systems; null at level output",
             "R²",
             interval=True,
             best="high",
             essential=False,
         ),
-        count("columns", "raters used as features", "Raters"),
-        count("n", "outputs; at level system: systems", "Outputs"),
+        count("columns", "number of raters used as features", "Raters"),
+        count("n", "number of outputs; at level system, number of systems", "Outputs"),
     )
     gaps: pl.DataFrame = table(
         "Differences between two rows of `prediction`.",
         label("features_a", "a row of `prediction`", "Predicted from"),
         label("features_b", "another row of `prediction`", "Against"),
-        score("difference", "`kendall` with features_a minus with features_b, from the same resamples", interval=True),
+        score(
+            "difference",
+            "`kendall` with features_a minus `kendall` with features_b, from the same resamples",
+            interval=True,
+        ),
     )
     annotators: pl.DataFrame = table(
-        "Reliability of the human ratings, which bounds prediction. No row for a target with one annotator.",
-        count("annotators", "annotators who rated it"),
+        "Reliability of the human ratings, which bounds prediction. A target with one annotator has no row.",
+        count("annotators", "number of annotators who rated the target"),
         score(
             "split_half",
-            "Kendall's tau-b of the means of two halves of the annotators, in the same folds, mean over splits; at "
-            "level system of their rank sums",
+            "Kendall's tau-b between the mean ratings of two halves of the annotators, in the same folds, averaged "
+            "over splits; at level system, tau-b between rank sums of systems",
             interval=True,
         ),
         score(
             "attainable",
-            "tau-b that a perfect predictor without ties would reach with the mean of all "
-            "annotators, ties included; 0 where halves do not agree, null at level system",
+            "tau-b that a perfect predictor of the mean rating of all annotators would reach (the mean rating may have "
+            "ties, the predictor has none); 0 if halves do not agree, null at level system",
             interval=True,
         ),
     )
     halo: pl.DataFrame = table(
-        "One annotator's rating of the target, predicted by ridge regression (halo effect). "
-        "Empty with one annotator or one aspect.",
+        "Halo effect: how well ridge regression predicts one annotator's rating of the target. "
+        "The table is empty with one annotator or one aspect.",
         label(
             "source",
-            "`same annotator` (own other aspects), `other annotators` (their other aspects), `metrics`",
+            "features of the prediction: `same annotator` (other aspects rated by this annotator), `other annotators` "
+            "(other aspects rated by other annotators), or `metrics`",
             "Predicted from",
         ),
         score(
             "kendall",
-            "tau-b on held-out outputs, mean over annotators weighted by their numbers of ratings",
+            "tau-b on held-out outputs; mean over annotators, weighted by numbers of ratings",
             "τ-b",
             interval=True,
         ),
         score(
             "lead",
-            "difference to `other annotators`, from the same resamples; null for that row",
+            "`kendall` minus `kendall` of the row `other annotators`, from the same resamples; null in this row",
             "Over other annotators",
             interval=True,
         ),
     )
     information: pl.DataFrame = table(
-        "Information in the other aspects of annotators that metrics lack. No row with one rated aspect.",
+        "Information that the other aspects of the annotators have and the metrics lack. The table is empty with one "
+        "rated aspect.",
         score("alpha", "penalty of the lasso, from 1 down to .001", "Penalty α"),
         score(
             "mse_ratio",
-            "held-out error with the other aspects, divided by the error without",
+            "held-out error with metrics and other aspects, divided by held-out error with metrics only",
             "Ratio of errors",
             interval=True,
         ),
         score(
             "mse_metrics",
-            "held-out error without them, in squared units of the human scale (of win rates at level system)",
+            "held-out error with metrics only, in squared units of the human scale (at level system, of win rates)",
             "Error, metrics",
             best="low",
         ),
-        score("mse_both", "held-out error with them", "Error, both", best="low"),
+        score("mse_both", "held-out error with metrics and other aspects", "Error, both", best="low"),
         essential=False,
     )
     lasso: pl.DataFrame = table(
-        "Lasso weights of metrics and of other aspects of the annotators, by penalty.",
+        "Lasso weights of metrics and of the annotators' other aspects, by penalty.",
         score("alpha", "penalty of the lasso", "Penalty α"),
         label("rater", "a metric, or another aspect of the annotators"),
         label("kind", "`metric` or `human`"),
-        score("weight", "standardised weight, fitted on all outputs (systems)"),
+        score("weight", "standardised weight, fitted to all outputs (at level system, to all systems)"),
         essential=False,
     )
     forward: pl.DataFrame = table(
-        "Forward selection: metrics added one by one, each time the one with the largest gain.",
-        count("step", "number of the step from 1; 0 for metrics in use"),
-        label(
-            "metric", "metric added at this step; at step 0 the first two in use, and how many others", "Metric added"
-        ),
-        score("kendall", "held-out tau-b of paths selected without the fold", "τ-b", interval=True),
-        score("gain", "gain over the previous step; null at the first", interval=True),
-        share("chosen", "proportion of folds whose path contains this metric by now", "Chosen so far in folds"),
-    )
-    backward: pl.DataFrame = table(
-        "Backward elimination: metrics removed one by one, the most redundant first. No row with one metric in use.",
-        count("step", "from 1"),
+        "Forward selection: each step adds the metric with the largest gain.",
+        count("step", "number of the step, from 1; step 0 has the metrics in use"),
         label(
             "metric",
-            "metric removed at this step (of those in use; if none is named, of all): the one whose "
-            "removal increases squared error on the scoring folds least",
+            "metric added at this step; at step 0, the first two metrics in use and the number of further metrics",
+            "Metric added",
+        ),
+        score("kendall", "held-out tau-b of paths that were selected without the held-out fold", "τ-b", interval=True),
+        score("gain", "gain over the previous step; null at the first step", interval=True),
+        share(
+            "chosen",
+            "proportion of folds whose path contains this metric at this step or before",
+            "Chosen so far in folds",
+        ),
+    )
+    backward: pl.DataFrame = table(
+        "Backward elimination: each step removes the most redundant metric. The table is empty with one metric in use.",
+        count("step", "number of the step, from 1"),
+        label(
+            "metric",
+            "metric removed at this step, with the smallest increase of squared error on the folds that score the "
+            "path; elimination starts from the metrics in use, or from all metrics if none is named",
             "Taken out",
         ),
         score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
-        score("loss", "difference to the previous step", interval=True),
+        score("loss", "tau-b of the previous step minus tau-b of this step", interval=True),
         rows=lambda result: result.backward.filter(pl.col("step") <= 3),
     )
     next: pl.DataFrame = table(
-        "Gain and loss of each metric when added or removed, the largest gain first.",
-        label("metric", "its name"),
+        "Gain from adding each metric and loss from removing it, with the largest gain first.",
+        label("metric", "name of the metric"),
         score(
             "added",
-            "gain in held-out tau-b when added to those in use (if none is named: its tau-b alone); "
-            "null for those in use",
+            "gain in held-out tau-b if the metric is added to the metrics in use (if none is named, tau-b of the "
+            "metric alone); null for metrics in use",
             "Gain if added",
             interval=True,
         ),
         score(
             "removed",
-            "loss in held-out tau-b when removed from those in use (if none is named, from all; of a "
-            "single metric, its tau-b); null for others",
+            "loss in held-out tau-b if the metric is removed from the metrics in use (if none is named, from all "
+            "metrics); for a single metric, its tau-b; null for metrics not in use",
             "Loss if taken out",
             interval=True,
         ),
         rows=lambda result: result.next.filter(pl.int_range(pl.len()).over("target") < 5),
     )
     history: pl.DataFrame = table(
-        "Prediction from all metrics released by each date. No row with fewer than two release dates.",
+        "Prediction from all metrics released by each date. The table is empty with fewer than two release dates.",
         label("date", "date of release, from the raters file"),
         labels("newest", "metrics released on this date", "New"),
-        count("columns", "metrics released by then", "Metrics"),
-        score("kendall", "held-out tau-b from all of them", "τ-b", interval=True),
+        count("columns", "number of metrics released by this date", "Metrics"),
+        score("kendall", "held-out tau-b of the prediction from all these metrics", "τ-b", interval=True),
     )
     left_out: pl.DataFrame = table(
-        "Raters that are excluded, and why.", label("rater", "its name"), label("reason", "why"), by=""
+        "Raters that are excluded, and why.",
+        label("rater", "name of the rater"),
+        label("reason", "why the rater is excluded"),
+        by="",
     )
 
 
 @question(
     "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
     level="Predict single outputs, or rank sums of systems.",
-    folds="Held-out units: whole items, or single outputs (plain; leaks the item).",
+    folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
-    in_use="Metrics in use, the start of the forward path: comma list of globs.",
-    variants="Metrics to average into one, each pattern by itself: comma list of globs.",
+    in_use="Metrics in use, from which the forward path starts: comma list of globs.",
+    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
 )
 def ceiling(
     study: Study,
@@ -225,26 +244,29 @@ def ceiling(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Ceiling:
-    """How well human ratings can be predicted: from all metrics, from the other aspects, and from both.
+    """How well human ratings of an aspect can be predicted: from all metrics, from the other aspects, and from both.
 
     Notes
     -----
-    Cross-validation has five folds: of whole items (or clusters) with folds='item', of single outputs with 'plain'
-    (which leaks the item; to reproduce the paper). `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in
-    the paper; needs the extra `learn`); the forward path and the gains always use ridge regression. XGBoost handles
-    missing scores itself; ridge and lasso use the training mean. `variants` replaces the metrics that match a glob by
-    the mean of their standardised scores, named by the glob without its `*`, as in the paper's figure 1.
+    Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', it
+    contains single outputs, so training data contain the held-out items; use 'plain' to reproduce the paper. `model` is
+    'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`). The forward path and
+    the gains always use ridge regression. XGBoost handles missing scores; ridge and lasso replace missing scores by the
+    training mean. `variants` replaces the metrics that match a glob by the mean of their standardised scores. The name
+    of the mean is the glob without `*`, as in figure 1 of the paper.
 
-    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps`; the backward path
-    removes up to `steps` of them (default: of all), in an order selected on the folds that score it. `kendall` is tau-b
-    over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item (null with plain
-    folds). Intervals are Student's t intervals over resampled clusters with fixed predictions, so they hold for these
-    models, not for refitted ones. An aspect rated on one item or cluster only is excluded.
+    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
+    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics, in an order selected on
+    the folds that score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
+    `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals are
+    Student's t intervals over resampled clusters with fixed predictions, so they hold for these models and not for
+    refitted models. An aspect that was rated on only one item or cluster is excluded.
 
-    With level='system' the sum of a system's ranks over items is predicted from its rank sums by the features, scaled
-    to win rates against the other systems. `kendall` compares pairs of systems. Each pair is left out of the fit and of
-    the ranks of all other systems (leave-pair-out). `r2` and `information` leave out one system. Intervals resample
-    systems. There are no paths of metrics and no halo. Six systems are needed.
+    With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
+    or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of
+    systems. Each pair is left out of the fit and of the ranks of all other systems (leave-pair-out). For `r2` and
+    `information`, one system is left out. Intervals resample systems. There are no paths of metrics and no halo. At
+    least six systems are needed.
 
     References
     ----------
@@ -258,15 +280,18 @@ def ceiling(
     ['metrics', 'humans', 'both']
     """
     if level == "system" and (folds != "item" or in_use is not None):
-        raise OptionError("folds and in_use are for level='output': level='system' leaves out systems and has no paths")
+        raise OptionError(
+            "folds and in_use are for level='output', but level='system' is set; omit folds and in_use, or set "
+            "level='output'"
+        )
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
     for wanting, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
-        (who.design.n_units < 2, "only one item or cluster, and cross-validation needs two; give more items"),
+        (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
         (
             not targets,
-            "nothing to predict: human ratings are verdicts only, constant, or of one item or cluster only",
+            "there is nothing to predict, because human ratings are verdicts, constant, or of only one item or cluster",
         ),
     ):
         if wanting:
@@ -312,7 +337,7 @@ def ceiling(
 
 
 def _without_lone_items(who: RaterScores) -> RaterScores:
-    """The raters without human aspects that were rated on one item or cluster only."""
+    """Return the raters without the human aspects that were rated on only one item or cluster."""
     alone = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
     raters = np.array([name in alone for name in who.names])[:, np.newaxis, np.newaxis]
     aspects = np.array([aspect in alone.values() for aspect in who.aspects])[:, np.newaxis, np.newaxis, np.newaxis]
@@ -326,12 +351,15 @@ def _without_lone_items(who: RaterScores) -> RaterScores:
 
 
 def _clusters(who: RaterScores, rater: int) -> int:
-    """Number of clusters of items that a rater rated."""
+    """Return the number of clusters of items that a rater rated."""
     return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
 
 
 def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
-    """Positions among the metrics of those matched by the patterns; a rater matches with each of its aspects."""
+    """Return the positions (among the metrics) of the metrics that match the patterns.
+
+    If a pattern matches the name of a rater, the scores of this rater under all aspects match.
+    """
     named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
     labels = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
     chosen = select_labels(patterns, labels, option="in_use", what="metric")
@@ -347,7 +375,7 @@ def _system_level(
     rng: np.random.Generator,
     of_people: np.random.Generator,
 ) -> dict[str, pl.DataFrame]:
-    """The tables of an aspect at the system level."""
+    """Return the tables of an aspect at the system level."""
     target = system_target_of(who, me, resamples, rng)
     agreement = partial(target.agreement, fit=fit)
     sets = list(target.columns.values())
@@ -363,7 +391,7 @@ def _system_level(
 
 
 def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
-    """Notes where there are too few clusters or systems for an interval."""
+    """Return notes if there are too few clusters or systems for an interval."""
     if level == "output":
         return few_clusters_notes(who.design.n_units, resamples)
     n = len(who.design.systems)
@@ -371,9 +399,10 @@ def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
 
 
 def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[str]) -> list[Note]:
-    """Notes on limits of the study design, on annotators that cannot be compared, and on predictions above the bound.
+    """Return notes on the study design, on annotators that cannot be compared, and on predictions above the bound.
 
-    The bound assumes independent errors of annotators. `strangers` are the annotators excluded from the halo table.
+    The bound assumes that the errors of annotators are independent. `strangers` are the annotators that the halo table
+    excludes.
     """
     humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
     rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
@@ -388,22 +417,22 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "one-aspect",
             len(humans) < 2,
-            "annotators rated one aspect only: there are no features from other aspects (humans, both, information)",
+            "annotators rated only one aspect, so there are no features from other aspects (humans, both, information)",
         ),
         (
             "more-features-than-rows",
             len(metrics) if len(metrics) >= rows else 0,
-            f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0",
+            f"there are more features than data ({len(metrics)} metrics, {rows} rated outputs); expect tau-b near 0",
         ),
         (
             "undated-metrics",
             undated if undated < len(metrics) else 0,
-            f"{undated} metrics have no release date and are missing in the history",
+            f"{undated} metrics have no release date, so the history excludes them",
         ),
         (
             "two-clusters",
             level == "output" and min(_clusters(who, k) for k in humans) == 2,
-            "annotators rated only two items or clusters: no forward path can be selected without the held-out one",
+            "annotators rated only two items or clusters; the forward path needs three, and has no values",
         ),
         (
             "weights-unused",
@@ -413,23 +442,23 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "one-annotator",
             len(alone),
-            f"ratings{where} of one annotator only: agreement between annotators is unknown (tables annotators, halo)",
+            f"only one annotator gave ratings{where}, so agreement between annotators is unknown (tables annotators, "
+            "halo)",
         ),
         (
             "no-split-half",
             len(undivided),
-            f"annotators cannot be split into halves that rated the same outputs: {listed(map(repr, undivided))}",
+            f"for {listed(map(repr, undivided))}, annotators cannot be split into halves that rated the same outputs",
         ),
         (
             "halo-annotators",
             len(strangers),
-            f"excluded from the halo table, as they share too few outputs with others: {listed(strangers)}",
+            f"the halo table excludes annotators who share too few outputs with other annotators: {listed(strangers)}",
         ),
         (
             "attainable-exceeded",
             len(beyond),
-            f"predictions exceed the bound set by the annotators' agreement: {listed(beyond)}. Errors "
-            "of annotators are not independent there (or slots mix persons), so 'attainable' is not "
-            "a bound",
+            f"for {listed(beyond)}, predictions exceed the bound given by the agreement between annotators. The errors "
+            "of annotators are not independent (or slots mix persons), so 'attainable' is not a bound",
         ),
     )

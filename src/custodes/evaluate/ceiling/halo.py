@@ -1,4 +1,4 @@
-"""Halo effect: how much of the association of two aspects depends on both ratings being by the same annotator."""
+"""Halo effect: how much two aspects are associated because the same annotator rated both aspects."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ REFERENCE = SOURCES.index("other annotators")
 
 
 def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], list[int]]:
-    """Prediction of one annotator's ratings from the annotator's other aspects, the other annotators' and the metrics.
+    """Return the columns of the table `halo`, and the excluded annotators.
 
-    Also returns the excluded annotators.
-
-    Values are means over the annotators with all three predictions, weighted by their numbers of rated outputs. An
-    annotator whose ratings fall in one fold, or who shares no output with others, is excluded. Empty with one annotator
-    or one aspect.
+    The ratings of each annotator are predicted from three sources: other aspects rated by the same annotator, other
+    aspects rated by other annotators, and metrics. Values are means over the annotators with all three predictions,
+    weighted by numbers of rated outputs. An annotator is excluded if all ratings are in one fold, or if the annotator
+    shares no output with other annotators. The result is empty with one annotator or one aspect.
     """
     who, persons = target.who, target.persons
     # (people, other aspects, items, systems)
@@ -52,10 +51,10 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
 
 
 def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
-    """(1 + B, sources): held-out tau-b of one annotator's rating (items, systems) from each source, by ridge
-    regression.
+    """(1 + B, sources): held-out tau-b of a ridge regression that predicts one annotator's rating from each source.
 
-    Each source has the shape (features, items, systems). NaN if all ratings are in one fold.
+    `rating` is (items, systems), and each source is (features, items, systems). The value is NaN if all ratings are in
+    one fold.
     """
     y = target.rows(rating)
     fitted = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))

@@ -19,10 +19,13 @@ from custodes.stats.learning import selection
 
 
 def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
-    """The path selected on all data; the score of each step is that of paths selected without the held-out fold."""
+    """Return the columns of `forward`. The path is selected on all data.
+
+    The score of each step comes from paths that are selected without the held-out fold.
+    """
     x, names = _metrics(target)
     path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=in_use, steps=steps)
-    if len(np.unique(target.fold)) == 2:  # no fold is left to select a path with
+    if len(np.unique(target.fold)) == 2:  # with one fold held out, one fold is too few to select a path
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
     first = 0 if len(in_use) else 1
@@ -42,8 +45,10 @@ def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confid
 
 
 def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
-    """Backward elimination from the metrics in use (default: all): each step removes the metric that increases the
-    held-out squared error least. The order is selected on the folds that also score it."""
+    """Return the columns of `backward`: backward elimination from the metrics in use (default: all metrics).
+
+    Each step removes the metric whose removal increases the held-out squared error least. The same folds select the
+    order and score it."""
     x, names = _metrics(target)
     used = in_use if len(in_use) else np.arange(len(names))
     path = selection.stepwise_path(x, target.y, target.fold, included=used, steps=steps, removing=True)
@@ -57,7 +62,10 @@ def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confi
 
 
 def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) -> dict[str, Any]:
-    """Gain of adding each metric to those in use (default: none), and loss of removing it, sorted by gain."""
+    """Return the columns of `next`, sorted by gain: gain from adding each metric, and loss from removing it.
+
+    A metric is added to the metrics in use (default: none) or removed from them (default: from all metrics).
+    """
     x, names = _metrics(target)
     used = in_use if len(in_use) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), in_use)
@@ -66,7 +74,7 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
         with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
     without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
     draws = target.agreement(np.concatenate([with_each, without]))
-    # A constant prediction has no agreement (0), rather than an undefined one.
+    # The agreement of a constant prediction counts as 0, not as undefined.
     if not len(in_use):
         draws[:, 0] = 0.0
     if len(used) == 1:
@@ -83,6 +91,6 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
 
 
 def _metrics(target: Target) -> tuple[Floats, NDArray[np.str_]]:
-    """Scores of the metrics (rows, metrics), and their names."""
+    """Return the scores (rows, metrics) and the names of the metrics."""
     metrics = target.columns["metrics"]
     return target.x[:, metrics], np.array(target.who.names)[metrics]

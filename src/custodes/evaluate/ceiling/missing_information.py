@@ -1,4 +1,4 @@
-"""Information in the annotators' other aspects that metrics lack: errors and weights of the lasso along its penalty."""
+"""Information that the other aspects have and metrics lack: errors and weights of the lasso, by penalty."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from custodes.stats.ratios import ratio
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
-    """The ratio of errors with and without the annotators' other aspects, along the penalty; empty without other
-    aspects."""
+    """Return the columns of `information`: errors with and without the annotators' other aspects, and the ratio.
+
+    There is a row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
     errors = {
@@ -35,8 +36,9 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
 def error_columns(
     errors: Mapping[str, Floats], times: NDArray[Any], n: int, confidence: float, clusters: int
 ) -> dict[str, Any]:
-    """Columns of `information` from squared errors (alphas, units) by set of features, summed over the units of the
-    bootstrap weights `times` (1 + B, units); `n` is the number of predictions."""
+    """Return the columns of `information` from squared errors (alphas, units) for each set of features.
+
+    `times` (1 + B, units) are the bootstrap weights of the units, and `n` is the number of predictions."""
     metrics, both = (bootstrap.weighted_sums(times, errors[features]) for features in ("metrics", "both"))
     return {
         "alpha": ALPHAS,
@@ -47,7 +49,7 @@ def error_columns(
 
 
 def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, Any]:
-    """Standardised weights of metrics and other aspects along the penalty, fitted on all rows of x (rows, raters)."""
+    """Return the columns of `lasso`: standardised weights by penalty, fitted to all rows of `x` (rows, raters)."""
     columns = target.columns.get("both", target.columns["metrics"])
     return {
         "alpha": np.repeat(ALPHAS, len(columns)),

@@ -1,4 +1,4 @@
-"""One aspect of the human ratings to predict from all other raters, with its folds and resamples."""
+"""One aspect of the human ratings that the other raters predict, with folds and resamples."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
     "item": (grouped_folds, True),
     "plain": (plain_folds, False),
 }
-"""Function that assigns outputs to folds by cluster, and whether one model predicts all outputs of an item."""
+"""For each kind of folds, the function that assigns outputs to folds, and whether folds contain whole items."""
 
 MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
     "xgboost": lambda x, y, groups, *, seed: boost.boosted(x, y, seed=seed, **boost.SETTINGS)[0].predict,
     "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
 }
-"""Function that fits a model to the training part."""
+"""For each model, the function that fits the model to training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """One aspect to predict: that of the rater `me` of `who`."""
+    """One aspect to predict: the human ratings at position `me` in `who`."""
 
     who: RaterScores
     me: int
@@ -54,7 +54,7 @@ class PredictedAspect:
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
-        """Positions of the raters in each set of features; metrics only if the annotators rated no other aspect."""
+        """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
         metrics, humans = self.who.of_kind(METRIC), self.who.of_kind("human")
         others = humans[humans != self.me]
         sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
@@ -62,7 +62,7 @@ class PredictedAspect:
 
     @property
     def persons(self) -> dict[int, Floats]:
-        """Ratings (items, systems) of each annotator of this aspect, by position."""
+        """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
         everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
         return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
 
@@ -71,9 +71,9 @@ class PredictedAspect:
 class Target(PredictedAspect):
     """An aspect to predict for single outputs.
 
-    For the outputs with a human rating, (rows,) each: `row` is the flat position in the grid, `y` the rating, `groups`
-    the cluster and `fold` the fold; `whole` tells whether items are kept whole. `times` (1 + B, clusters) are bootstrap
-    weights, row 0 the data.
+    Four arrays (rows,) describe the outputs with a human rating: `row` is the flat position in the grid, `y` is the
+    rating, `groups` is the cluster, and `fold` is the fold. `whole` tells whether folds contain whole items. `times`
+    (1 + B, clusters) are bootstrap weights; row 0 is the data.
     """
 
     row: NDArray[np.intp]
@@ -90,15 +90,15 @@ class Target(PredictedAspect):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters with human ratings: only these change when resampled."""
+        """Number of clusters with human ratings; clusters without human ratings do not affect a resample."""
         return len(np.unique(self.groups))
 
     def rows(self, scores: Floats) -> Floats:
-        """(..., items, systems) -> (rows, ...)."""
+        """Return the values at the rated outputs: (..., items, systems) -> (rows, ...)."""
         return np.asarray(scores.reshape(*scores.shape[:-2], -1)[..., self.row].T)
 
     def grid(self, values: Floats) -> Floats:
-        """(..., rows) -> (..., items, systems), NaN elsewhere."""
+        """Return the values in the grid: (..., rows) -> (..., items, systems), NaN for outputs without human rating."""
         grid = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
         grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
         return grid
@@ -115,7 +115,7 @@ class Target(PredictedAspect):
         """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample."""
         return heldout.heldout(
             partial(pooled_correlation, "kendall"),
-            self.y[:, np.newaxis],  # each output as an item of its own: all outputs of a fold are ranked together
+            self.y[:, np.newaxis],  # each output is a separate item, so that all outputs of a fold are ranked together
             np.stack([up_to_rounding(model, DIGITS) for model in predictions])[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,
@@ -124,7 +124,7 @@ class Target(PredictedAspect):
 
 
 def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
-    """The target of an aspect that annotators rated on at least two items or clusters."""
+    """Return the target for an aspect that annotators rated on at least two items or clusters."""
     y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))
     groups = who.design.units[row // who.scores.shape[2]]

@@ -1,4 +1,4 @@
-"""Predictions from all metrics, from the other aspects and from both, bounds by the annotators, and the history."""
+"""Predictions from metrics, from other aspects and from both; bounds of prediction; and the history of metrics."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from custodes.stats.system_scores import weighted_item_mean
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
-"""Random splits of the annotators into halves, where not all splits are used."""
+"""Number of random splits of the annotators into halves. If there are fewer different splits, all of them are used."""
 
 
 def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
-    """(1 + B, sets): tau-b of predictions from each set of features, over all outputs and within items."""
+    """Return tau-b of the predictions from each set of features, over all outputs and within items.
+
+    Both arrays are (1 + B, sets).
+    """
     predicted = target.predicted(target.columns.values(), fit)
     draws = {"kendall": target.agreement(predicted)}
-    if target.whole:  # else the outputs of an item are predicted by different models
+    if target.whole:  # otherwise different models predict the outputs of an item
         by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
         draws["kendall_item"] = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
     return draws
@@ -37,7 +40,7 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
 def prediction_columns(
     target: PredictedAspect, draws: Mapping[str, Floats], n: int, confidence: float, clusters: int
 ) -> dict[str, dict[str, Any]]:
-    """Prediction from each set of features, and the differences between sets; draws (1 + B, sets) by column."""
+    """Return the columns of `prediction` and of `gaps`; `draws` has the values (1 + B, sets) of each statistic."""
     names = list(target.columns)
     gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
     first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
@@ -65,10 +68,10 @@ def prediction_columns(
 
 
 def annotator_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
-    """Agreement of two halves of the annotators, and the tau-b that a perfect predictor could reach."""
+    """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b."""
     if len(target.persons) < 2:
         return {}
-    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
+    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the input order
     persons = np.stack([target.persons[person] for person in by_name])
     ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
@@ -80,7 +83,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
         ]
     )
     defined = np.isfinite(draws[:, 0, 0])
-    chosen = np.flatnonzero(defined | ~defined.any())  # if no split is defined, their mean is undefined too
+    chosen = np.flatnonzero(defined | ~defined.any())  # if no split has a value, the mean is undefined
     split = draws[chosen].mean(axis=0)
     best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
     return {
@@ -93,7 +96,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
 def history_columns(
     target: PredictedAspect, agreement: Callable[[Sequence[NDArray[np.intp]]], Floats], confidence: float, clusters: int
 ) -> dict[str, Any]:
-    """The prediction from all metrics released by each date (Figure 1 of the paper)."""
+    """Return the columns of `history`: predictions from all metrics released by each date (Figure 1 of the paper)."""
     dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
     dates = sorted({date for date, _ in dated})
     if len(dates) < 2:

@@ -34,14 +34,15 @@ from custodes.stats.ranks import compared
 from custodes.stats.ratios import mean_of_defined, ratio
 
 FEWEST_SYSTEMS = 6
-"""Fewest systems: a model is fitted to all but two."""
+"""Minimum number of systems. Each model is fitted to all systems but two."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemTarget(PredictedAspect):
-    """The rank sums of systems by one aspect. `systems` (N,) are the systems with a rating of the aspect. `wins`
-    (raters, N, N) counts, for each rater, how often the row system beats the column system. `times` (1 + B, N) are
-    bootstrap weights of systems; row 0 is the data."""
+    """The rank sums of systems by one aspect.
+
+    `systems` (N,) are the systems with a rating of the aspect. `wins` (raters, N, N) counts, for each rater, how often
+    the row system beats the column system. `times` (1 + B, N) are bootstrap weights of systems; row 0 is the data."""
 
     systems: NDArray[np.intp]
     wins: Floats
@@ -54,30 +55,36 @@ class SystemTarget(PredictedAspect):
 
     @cached_property
     def rates(self) -> Floats:
-        """(raters, N): win rate against all other systems, which is the rank sum on a scale from 0 to 1."""
+        """(raters, N): win rate against all other systems. This is the rank sum, scaled to values from 0 to 1."""
         return win_rates(self.wins, np.arange(self.n_clusters))
 
     @cached_property
     def truth(self) -> NDArray[np.int8]:
-        """(pairs,): order of each pair of systems by the aspect."""
+        """(pairs,): order of the two systems of each pair by the aspect."""
         return _orders(self.rates[self.me])
 
     def agreement(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(1 + B, sets): tau-b of the predictions from each set of raters, each pair left out of its fit."""
+        """(1 + B, sets): tau-b of the predictions from each set of raters.
+
+        The model that predicts a pair of systems is fitted without this pair.
+        """
         orders = [predicted_orders(self.wins[columns], self.wins[self.me], fit) for columns in sets]
         return order_agreement(np.stack(orders), self.truth, weights=self.times)
 
     def unexplained(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(1 + B, sets): squared errors, each system left out of its fit, relative to those of the mean."""
+        """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
         parts = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
         errors, spread = (bootstrap.weighted_sums(self.times, np.stack(part)) for part in zip(*parts, strict=True))
         return ratio(errors, spread)
 
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
-        """Agreement of the orders by two halves of the annotators; the bound of a predictor is not estimated."""
+        """Return the columns of `annotators`: agreement of the orders by two halves of the annotators.
+
+        The bound for a predictor is not estimated at this level.
+        """
         if len(self.persons) < 2:
             return {}
-        by_name = sorted(self.persons, key=self.who.people.__getitem__)  # halves do not depend on the order of people
+        by_name = sorted(self.persons, key=self.who.people.__getitem__)  # halves do not depend on the input order
         scores = np.stack([self.persons[person] for person in by_name])[:, :, self.systems]
         weights = self.who.design.item_weights
 
@@ -97,7 +104,7 @@ class SystemTarget(PredictedAspect):
         }
 
     def information_columns(self, confidence: float) -> dict[str, Any]:
-        """Errors of the lasso with and without the other aspects; empty without other aspects."""
+        """Return the columns of `information`; empty if the annotators rated no other aspect."""
         if "both" not in self.columns:
             return {}
         errors = {
@@ -107,33 +114,33 @@ class SystemTarget(PredictedAspect):
         return error_columns(errors, self.times, self.n_clusters, confidence, self.n_clusters)
 
     def lasso_columns(self) -> dict[str, Any]:
-        """Weights of the lasso, fitted to all systems."""
+        """Return the columns of `lasso`: weights fitted to all systems."""
         return lasso_columns(self, self.rates.T, self.rates[self.me])
 
 
 def _orders(rates: Floats) -> NDArray[np.int8]:
-    """(pairs,): order of each pair of systems by their win rates (N,)."""
+    """(pairs,): order of the two systems of each pair by win rates (N,)."""
     first, second = np.triu_indices(len(rates), 1)
     rates = up_to_rounding(rates)
     return compared(rates[first], rates[second])
 
 
 def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
-    """The target of an aspect at the system level.
+    """Return the target of an aspect at the system level.
 
     Raises
     ------
     InputError
-        With fewer than `FEWEST_SYSTEMS` systems that share rated items with others.
+        If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
     weights = who.design.item_weights
     wins = win_matrix(who.scores, item_weights=weights)
-    # A system needs an opponent when two others are left out.
+    # A system needs an opponent when a pair of other systems is left out.
     systems = np.flatnonzero(np.isfinite(wins[me]).sum(axis=1) > 2)
     if len(systems) < FEWEST_SYSTEMS:
         raise InputError(
-            f"{len(systems)} systems with human ratings{label_of(who.rater_aspects[me])}: level='system' predicts two "
-            f"systems from all others and needs at least {FEWEST_SYSTEMS}; use level='output'"
+            f"{len(systems)} systems with human ratings{label_of(who.rater_aspects[me])} are too few: level='system' "
+            f"needs at least {FEWEST_SYSTEMS}; use level='output'"
         )
     check_memory("resamples", resamples, of_resamples(resamples, len(systems) ** 2 / 2))
     return SystemTarget(

@@ -1,4 +1,4 @@
-"""Rules for one aspect: annotators or metrics alone, and metrics compared with annotators."""
+"""Rules for one aspect: for annotators or metrics alone, and for metrics that are compared with annotators."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from custodes.stats.system_scores import blocks_of
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 MEAN_ROUNDING = 0.0125
-"""Maximum difference that rounding a mean to one decimal explains, on a scale of 1 to 5."""
+"""Largest difference due to rounding a mean to one decimal on a scale of 1 to 5, relative to the range."""
 FEWEST_MEANS = 20
-"""Minimum number of outputs for the rule on means of other raters; with fewer, equality may be chance."""
+"""Minimum number of outputs for the rule on means of other raters; with fewer outputs, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
-"""Level of the test of negative agreement, so that few of many uninformative metrics are flagged."""
+"""Confidence of the test of negative agreement; it is high so that few of many uninformative metrics are flagged."""
 FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
-"""Minimum number of resamples for the test, since a p-value is at least 1 / (resamples + 1)."""
+"""Minimum number of resamples for this test, because a p-value is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
-"""A metric is reported if its coverage is lower by more than this fraction than the highest coverage of a metric."""
+"""A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
 ROUNDING = 1e-9
 
 
 def either_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """Problems of annotators alone and of metrics alone."""
+    """Yield problems that concern only annotators, or only metrics."""
     yield from _means_of_others(comparison)
     yield from _near_duplicates(comparison)
 
 
 def alone_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """Problems of a study with annotators only or metrics only."""
+    """Yield problems of a study with annotators only or metrics only."""
     n_items = len(comparison.items)
     if 0 < n_items < FEW_ITEMS:
         yield problem("few-items", few=f"only {n_items} items were rated", fewest=FEW_ITEMS)
@@ -51,7 +51,7 @@ def alone_problems(comparison: RaterComparison) -> Iterator[Problem]:
 def compared_problems(
     comparison: RaterComparison, _: np.random.Generator, *, lower: Set[str], resamples: int
 ) -> list[Problem]:
-    """The problems of metrics compared with annotators; lower is better for the raters in `lower`."""
+    """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.of_rater(0)
     joint = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
     shared = [np.asarray(both.item[both.by_all]) for both in joint]  # items rated by both
@@ -74,7 +74,7 @@ def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Prob
 
 
 def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
-    """Metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
+    """Yield metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
         yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
@@ -83,7 +83,7 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
         return
     outputs = scores.metrics.reshape(len(scores.metrics), -1)
     if comparison.design.item_weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
-        return  # the other statistics take several times as long
+        return  # the tests below take several times as long
     no_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
     sample = Sample(comparison=comparison, times=with_point(no_draws), flips=no_draws)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0
@@ -99,15 +99,15 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
 ADVICE = {
     False: "; if lower values of these metrics are better, declare higher_is_better = false in a raters file",
     True: (
-        ". The raters file declares higher_is_better = false; if higher is better, declare true, else do not use these "
-        "metrics"
+        ". The raters file declares higher_is_better = false for these metrics; if higher is better, declare true; "
+        "otherwise do not use these metrics"
     ),
 }
-"""Advice on a metric with negative agreement, by whether it is declared as lower is better."""
+"""Advice on metrics with negative agreement; the key is whether lower is declared as better."""
 
 
 def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[Problem]:
-    """Metrics that rated fewer of the annotators' outputs than other metrics."""
+    """Yield metrics that rated fewer of the human-rated outputs than other metrics."""
     rated = {name: len(items) for name, items in zip(comparison.metrics, shared, strict=True)}
     most = max(rated.values())
     low = {name: n / most for name, n in rated.items() if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most}
@@ -117,7 +117,7 @@ def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[P
 
 
 def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
-    """Systems whose human-rated items differ from those of other systems."""
+    """Yield systems whose human-rated items differ from the human-rated items of other systems."""
     counts = _items_in_common(comparison, human)
     joined = counts > 0
     np.fill_diagonal(joined, False)
@@ -134,7 +134,7 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
 
 
 def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
-    """(systems, systems): number of items for which annotators rated the outputs of both systems."""
+    """Return the number of items for which annotators rated the outputs of both systems, (systems, systems)."""
     from scipy.sparse import csr_array
 
     scored, system = np.nonzero(np.isfinite(comparison.scores.human))
@@ -146,7 +146,7 @@ def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray
 
 
 def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
-    """Pairs of metrics with a correlation near 1."""
+    """Yield pairs of metrics with a correlation near 1."""
     names, scores = comparison.metrics, comparison.scores.metrics
     if scores.size:
         scores = scores.reshape(len(names), -1)
@@ -160,17 +160,17 @@ def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
 
 
 def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
-    """Annotators, or metrics, whose scores are the mean of other raters."""
+    """Yield annotators and metrics whose scores are the mean of other raters."""
     where, (people, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
     persons, scores = comparison.scores.persons, comparison.scores.metrics
-    # A name with several reasons gets the last one.
+    # If several reasons apply to a name, the last reason is used.
     reasons = {
-        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no other judge")),
+        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", so it is no additional judge")),
         **dict.fromkeys(
             _means(metrics, scores, of=persons),
-            ("people", people, ", whose own systems are compared: leave it out of metrics"),
+            ("annotators", people, ", with whom metrics are compared; leave it out of metrics"),
         ),
-        **dict.fromkeys(_means(people, persons), ("people", people, ", who count twice: leave it out of human")),
+        **dict.fromkeys(_means(people, persons), ("annotators", people, ", who count twice; leave it out of human")),
     }
     for name in dict.fromkeys((*people, *metrics)):
         if name in reasons:
@@ -180,9 +180,10 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
 
 
 def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
-    """Names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
+    """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    The several other raters are those in `names`, or, if `of` is given, the raters with the scores `of`.
+    By default, the other raters are the remaining raters in `names`. If `of` is given, `of` has the scores of the other
+    raters.
     """
     group = scores if of is None else of
     if len(group) < 2 + (of is None) or not group.size:

@@ -30,13 +30,13 @@ from custodes.progress import Progress, silent
 
 @result
 class Check(OfProblems):
-    """Summary and problems of the data of a study. See `check`."""
+    """Summary of the data of a study, and problems in the data. See `check`."""
 
     summary: pl.DataFrame = table(
         "One row per aspect.",
-        count("items", "items rated by any selected rater"),
+        count("items", "items with a rating by a selected rater"),
         count("clusters", "groups of items (such as documents) that are resampled together"),
-        count("systems", "systems compared"),
+        count("systems", "systems that are compared"),
         count("raters", "annotators and metrics", essential=False),
         count("humans", "annotators"),
         count("metrics", "metrics and judges"),
@@ -47,7 +47,7 @@ class Check(OfProblems):
         share("ties", "proportion of comparisons that the combined annotators rate as ties", "Human ties"),
         count(
             "unpaired",
-            "comparisons of two rated outputs excluded because no annotator rated both",
+            "comparisons that are excluded because no annotator rated both outputs",
             "Left out",
             essential=False,
         ),
@@ -60,15 +60,18 @@ class Check(OfProblems):
         count("verdicts", "pairwise verdicts"),
         share("coverage", "proportion of item × system cells with a score"),
         count("missing", "cells without a score"),
-        share("ties", "proportion of ties among the rater's comparisons; null for an annotator if there are several"),
+        share(
+            "ties",
+            "proportion of ties among the rater's comparisons; null for annotators if there are several annotators",
+        ),
         score("low", "lowest score", "Lowest"),
         score("high", "highest score", "Highest"),
         essential=False,
     )
     texts: pl.DataFrame = table(
-        "One row per system. Only for texts without scores and verdicts.",
+        "One row per system, if the study has texts but no scores or verdicts.",
         label("system", "name of the system"),
-        count("items", "items with an output of any system"),
+        count("items", "items with an output of at least one system"),
         count("outputs", "items with an output of this system"),
         count("missing", "items without an output of this system, or with an empty output"),
         count("duplicates", "outputs that equal the output of another system for the same item"),
@@ -76,13 +79,13 @@ class Check(OfProblems):
         score("words", "mean number of words of an output"),
     )
     used: pl.DataFrame = table(
-        "One row per rater: its metadata.",
+        "Metadata of the raters: one row per rater.",
         label("rater", "name of the rater"),
         label("kind", "human or metric"),
         flag("higher_is_better", "whether a higher score is better"),
-        score("lowest", "lowest possible score, as declared"),
-        score("highest", "highest possible score, as declared"),
-        score("cost", "cost per output, as declared"),
+        score("lowest", "declared lowest possible score"),
+        score("highest", "declared highest possible score"),
+        score("cost", "declared cost per output"),
         label("cost_unit", "unit of the cost"),
         share("truncated", "proportion of outputs that were too long for the input of the rater"),
         label("signature", "library, version and parameters on which the scores of the rater depend"),
@@ -93,7 +96,7 @@ class Check(OfProblems):
 
 @question(
     "custodes check ratings.csv --human 'expert*'",
-    resamples="Sign flips of the test for negative agreement, at least 99; 0: no test.",
+    resamples="Number of sign flips in the test for negative agreement, at least 99 (0: no test).",
 )
 def check(
     study: Study,
@@ -107,9 +110,9 @@ def check(
 
     Notes
     -----
-    `problems` lists severity (error, warning, info), rule, message and examples; the rules are in the documentation
-    (check). Negative agreement of a metric with annotators is tested at the 1 % level with sign flips. A study of
-    annotators alone or metrics alone is allowed.
+    The table `problems` has the severity (error, warning, info), rule, message and examples of each problem. The page
+    check of the documentation explains the rules. Negative agreement of a metric with annotators is tested at the
+    1 % level with sign flips. A study of annotators alone or metrics alone is allowed.
 
     Examples
     --------
@@ -150,7 +153,7 @@ def check(
 def _part(
     chosen: Study, comparison: RaterComparison, problems: Sequence[Problem], *, comparable: bool
 ) -> dict[str, pl.DataFrame]:
-    """The tables of an aspect; `comparable` is False if annotators rate on different scales."""
+    """Return the tables of an aspect; `comparable` is False if annotators use different scales."""
     ties = tie_rates(comparison, comparable=comparable)
     raters = raters_of(chosen, comparison, ties)
     return Check.part(
@@ -164,8 +167,11 @@ def _part(
 def _examined(
     chosen: Study, aspect: str, setting: Setting
 ) -> tuple[RaterComparison, bool, bool, Sequence[Note], Sequence[Problem]]:
-    """The comparison of an aspect, whether metrics are compared with annotators, whether annotators use one scale,
-    notes, and problems, which say why metrics are not compared."""
+    """Return the comparison of an aspect, two flags, notes and problems.
+
+    The first flag is whether metrics are compared with annotators; if not, a problem gives the reason. The second flag
+    is whether all annotators use the same scale.
+    """
     several, why = len(chosen.systems) > 1, ""
     if chosen.labels:  # labels are examined output by output, by `rates`
         comparison = all_raters(chosen, aspect, setting)

@@ -1,4 +1,4 @@
-"""Systems that equal the reference, and systems that equal another system."""
+"""Rules on systems that equal the reference, and on systems that equal another system."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 FEWEST_ITEMS = 20
-"""Minimum number of items of a system; with fewer, equal scores or texts may be chance."""
+"""Minimum number of items of a system; with fewer items, equal scores or texts may be chance."""
 ROUNDING = 1e-6
-"""Scores that differ by less than this fraction of the metric's range count as equal."""
+"""Scores count as equal if they differ by less than this fraction of the range of the metric."""
 ELSEWHERE = 0.05
-"""Maximum proportion of the other systems' outputs that equal a reference or reach the maximum of a metric."""
+"""Maximum proportion of outputs of other systems that equal a reference or reach the maximum of a metric."""
 FEWEST_VALUES = 20
-"""Minimum number of different scores of a metric; with fewer, a good system may reach the maximum on all items."""
+"""Minimum number of different scores of a metric.
+
+If a metric has fewer different scores, a good system may reach the maximum on all items.
+"""
 COMMON_TIES = 0.75
-"""Maximum proportion of equal scores with other systems; above it, scores depend on the item alone."""
+"""Maximum proportion of scores that equal scores of other systems; above, scores depend only on the item."""
 DISTINCT = 0.25
-"""Minimum number of different scores per item; with fewer, equal scores may be chance."""
+"""Minimum number of different scores divided by the number of items; below, equal scores may be chance."""
 FEWEST_DISTINCT = 5
 
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
-    """Systems whose outputs equal the references, and systems with the same outputs as another system."""
+    """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
     by_metric: dict[str, list[str]] = {}
     scores = _metric_scores(chosen)
     for system, metric in _at_maximum(scores):
@@ -37,9 +40,9 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
     by_text = _equal_to_reference(chosen)
     for system in dict.fromkeys([*by_text, *by_metric]):
         metrics = list(dict.fromkeys(by_metric.get(system, ())))
-        verb = "is at its" if len(metrics) == 1 else "are at their"
+        verb = "has its" if len(metrics) == 1 else "have their"
         why = [f"its outputs equal the references of {by_text[system]} items"] if system in by_text else []
-        why += [f"{listed(metrics, limit=4)} {verb} maximum on all its items"] if metrics else []
+        why += [f"{listed(metrics, limit=4)} {verb} maximum on all items of the system"] if metrics else []
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
     for systems, by in _identical(chosen, scores).items():
         values = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
@@ -47,14 +50,14 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
 
 
 def _texts(chosen: Study) -> pl.DataFrame:
-    """The outputs of the compared systems; all outputs of a study without ratings."""
+    """Return the outputs of the compared systems; for a study without ratings, return all outputs."""
     assert chosen.outputs is not None
     texts = chosen.outputs.texts
     return texts.filter(pl.col("system").is_in(list(chosen.systems))) if chosen.raters.frame.height else texts
 
 
 def _metric_scores(chosen: Study) -> pl.DataFrame:
-    """Scores of outputs by metrics, higher is better."""
+    """Return the scores of outputs by metrics; higher is better."""
     lower = [rater for rater, direction in chosen.raters.direction.items() if direction < 0]
     frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
     sign = pl.when(pl.col("rater").is_in(lower)).then(-1.0).otherwise(1.0)
@@ -62,10 +65,10 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
 
 
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    """Pairs of a system and a metric: the system has the highest score on all items, hardly any other output has it.
+    """Return pairs of a system and a metric, if the metric gives the system its highest score on all items.
 
-    Systems that have the lowest score on all items by equally many metrics are excluded, because their outputs are
-    empty or broken.
+    A pair is returned only if hardly any output of other systems has the highest score. A system is excluded if at
+    least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
     """
     highest = _at_an_end(scores)
     lowest = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest else []
@@ -88,7 +91,7 @@ def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def _equal_to_reference(chosen: Study) -> dict[str, int]:
-    """Number of items of systems whose outputs all equal a reference, if this is rare for other systems."""
+    """Return the number of items of systems whose outputs all equal a reference, if this is rare for other systems."""
     if chosen.outputs is None:
         return {}
     sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
@@ -103,8 +106,10 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
 
 
 def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
-    """Sets of systems with equal texts, or equal scores by a metric or by all annotators, on all items, with the
-    evidence."""
+    """Return sets of systems that are equal on all items, with the evidence.
+
+    The systems of a set have equal texts, or equal scores by a metric or by all annotators.
+    """
     human = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
     people = chosen.ratings.frame.filter(human).with_columns(by=pl.lit("all annotators"))
     parts = [
@@ -125,7 +130,7 @@ def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ..
 
 
 def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Sets of systems with the same `score` on the same items, unless systems often tie."""
+    """Yield sets of systems with the same `score` on the same items, if equal scores of systems are not common."""
     whole = rows.group_by("system", maintain_order=True).agg(
         own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )

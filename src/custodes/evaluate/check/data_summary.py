@@ -14,9 +14,9 @@ from custodes.evaluate.rater_comparison import RaterComparison
 
 
 def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, float | None]:
-    """Tie rates of the combined annotators ('human') and of each metric; None without comparisons.
+    """Return the tie rates of the combined annotators ('human') and of each metric; None without comparisons.
 
-    Annotators who are not `comparable`, because their scales differ, have no combined preference.
+    If annotators are not `comparable`, because they use different scales, they have no combined preference.
     """
     rates: dict[str, float | None] = {}
     for rater, name in enumerate(comparison.preferences.raters):
@@ -27,7 +27,7 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
 
 
 def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
-    """One row per annotator and per metric."""
+    """Return the columns of the table `raters`, with one row per annotator and per metric."""
     ours = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
     rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
@@ -64,7 +64,7 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
 def summary_of(
     comparison: RaterComparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
 ) -> dict[str, Any]:
-    """The summary row of the aspect, from the rows of its raters."""
+    """Return the row of the table `summary` for one aspect, computed from the rows of the raters."""
     missing, n = int(raters["missing"].sum()), len(raters["rater"])
     cells = len(comparison.items) * len(comparison.systems) * n
     return {

@@ -1,4 +1,4 @@
-"""Problems found by checks: a row, the table, and the base class of their results."""
+"""Problems that checks find: the row of a problem, the table, and the base class of results with problems."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Problem(NamedTuple):
 
 
 def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
-    """Problems as columns."""
+    """Return the problems as columns of the table `problems`."""
     rows = list(problems)
     return {name: [getattr(problem, name) for problem in rows] for name in Problem._fields}
 
 
 def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
-    """The problems; those that differ only in the aspect are one row with all their aspects."""
+    """Return the problems; problems that differ only in the aspect become one row with all aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
     joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
@@ -47,13 +47,13 @@ def _views(problems: pl.DataFrame) -> Iterator[View]:
 
 
 def problem_table(doc: str, *, page: str) -> Any:
-    """Declare the table of problems; `page` of the documentation explains the rules."""
+    """Return the declaration of the table of problems; `page` names the documentation page that explains the rules."""
     return table(
         doc,
         label("severity", "error, warning or info"),
         label("rule", f"stable name of the rule, explained on the page of {page}"),
         label("message", "description of the problem and advice", "What"),
-        labels("examples", "names concerned", essential=False),
+        labels("examples", "names that the problem concerns", essential=False),
         view=_views,
     )
 
@@ -64,10 +64,10 @@ class OfProblems(Result):
     problems: pl.DataFrame
 
     def told(self) -> Iterator[str]:
-        """One line if there are no problems; `problems` holds the notes."""
+        """Return one line if there are no problems; notes are in the table `problems`."""
         return iter(() if self.problems.height else ("no problems found",))
 
     @property
     def status(self) -> int:
-        """Exit status: 1 with warnings or errors, else 0."""
+        """Exit status: 1 if there are warnings or errors, otherwise 0."""
         return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))

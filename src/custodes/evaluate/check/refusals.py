@@ -1,4 +1,4 @@
-"""Comparisons that annotators could not judge: whether refusals depend on the system."""
+"""Rules on comparisons that annotators could not judge: do refusals depend on the system?"""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 MOST = 0.05
-"""Maximum proportion of refusals of a pair that cannot change its decision."""
+"""Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
 LEVEL = 0.05
 ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b": pl.String, "refused": pl.Boolean}
-"""Columns of one row per question asked; `system_b` is null where one output was rated."""
+"""Columns of a table with one row per question to an annotator; `system_b` is null if a single output was rated."""
 
 
 def asked_of(study: Study) -> pl.DataFrame:
-    """Comparisons that annotators were asked to judge, with second opinions, and the reasons of refusals (`ASKED`).
+    """Return the comparisons that annotators were asked to judge, including second opinions, with the columns `ASKED`.
 
-    Empty without any refusal.
+    The table is empty if there is no refusal.
     """
     names = [name for name in ASKED if name != "refused"]
     both = (study.preferences, study.second)
@@ -37,10 +37,10 @@ def asked_of(study: Study) -> pl.DataFrame:
 
 
 def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
-    """Pairs with more than `MOST` refused, and systems that are refused significantly more often than others.
+    """Yield pairs with a refusal rate above `MOST`, and systems that are refused significantly more often than others.
 
-    The test is stratified by annotator, since refusal rates differ (Cochran 1954, Mantel and Haenszel 1959), with
-    Bonferroni correction over systems at `LEVEL`.
+    The test is stratified by annotator (Cochran 1954, Mantel and Haenszel 1959), because annotators differ in refusal
+    rates. The level is `LEVEL`, with Bonferroni correction over systems.
     """
     if not questions["refused"].any():
         return
@@ -63,7 +63,7 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
 
 
 def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Number refused, number asked and rate by pair or system (column `of`), the highest rate first."""
+    """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
     counts = questions.group_by(by, maintain_order=True).agg(
         pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
     )
@@ -74,9 +74,9 @@ def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _p_value(questions: pl.DataFrame, system: str) -> float | None:
-    """P-value of the number of refusals of a system if refusals of each annotator do not depend on the system.
+    """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
 
-    None if no annotator with refusals was asked about both this system and others.
+    None if no annotator with refusals was asked about this system and about other systems.
     """
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
     by_person = (

@@ -12,17 +12,17 @@ from custodes.data.study import POOLED, REPEATED, TASTES
 from custodes.evaluate.check.problems import Problem
 
 TRUNCATED = "truncated"
-"""The rule on scores of truncated texts, which is also the note of a metric with such scores."""
+"""Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
 SILENT = "annotators-without-ratings"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
-"""Notes on an aspect that are warnings."""
+"""Rules of notes on an aspect that are warnings."""
 WARNED = (
     *(POOLED, REPEATED, TASTES, "unused-annotators", "place-or-column", "item-in-each-row", "graded-preference"),
     *("unused-order", SILENT, HALF, UNLIKE, UNDECLARED, INCOMPLETE, TRUNCATED, STOPPED),
 )
-"""Notes on a study that are warnings, since they may reverse a conclusion or bias a comparison; others are infos."""
+"""Rules of notes that are warnings, because the notes may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
-"""Rules on pairs whose sides (chosen, rejected) are compared instead of systems."""
+"""Rules of problems if the sides of pairs (chosen, rejected) are compared instead of systems."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),
@@ -30,13 +30,13 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "no-annotators": ("warning", "{why}"),
     "no-human-ratings": (
         "info",
-        "every rater is a metric ({metrics}); add a file of human ratings, or collect them by custodes annotate new"
-        " (leaderboard and consistency need none)",
+        "every rater is a metric ({metrics}); add a file of human ratings, or collect human ratings with custodes"
+        " annotate new (leaderboard and consistency need no human ratings)",
     ),
-    "few-items": ("warning", "{few}; with fewer than {fewest} items intervals are approximate"),
+    "few-items": ("warning", "{few}; with fewer than {fewest} items, intervals are approximate"),
     "few-resamples": (
         "info",
-        "negative agreement is not tested: a test at {alpha:.0%} needs at least {fewest} resamples",
+        "negative agreement is not tested, because a test at level {alpha:.0%} needs at least {fewest} resamples",
     ),
     "negative-agreement": (
         "warning",
@@ -45,14 +45,14 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "one-sided-annotators": (
         "warning",
-        "annotators never prefer another system to {side!r}. If the systems are sides of a pair "
-        "(chosen, rejected), read sample accuracy; favoritism and rankings have "
+        "annotators never prefer the other system to {side!r}. If the systems are sides of a pair "
+        "(chosen, rejected), read only sample accuracy, because favoritism and rankings have "
         "no meaning",
     ),
     "coverage-differs": (
         "warning",
-        "metrics that did not rate all comparisons with human ratings: {metrics}. The comparisons that a metric rated "
-        "may be easier, so two metrics are compared on the comparisons that both metrics rated",
+        "these metrics did not rate all comparisons with human ratings: {metrics}. The comparisons that a metric "
+        "rated may be easier, so two metrics are compared on the comparisons that both metrics rated",
     ),
     "different-items": (
         "warning",
@@ -65,79 +65,84 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "beyond-declared": (
         "warning",
-        "scores outside the range declared in the raters file: {raters}; combined metrics clip them",
+        "these raters have scores outside the range that the raters file declares: {raters}; combined metrics "
+        "clip these scores",
     ),
     "one-order": (
         "warning",
-        "judges that saw every pair of systems in one order only: {raters}. Position bias cannot be separated from "
+        "these judges saw every pair of systems in only one order: {raters}. Position bias cannot be separated from "
         "preference; show these judges some comparisons in both orders",
     ),
     "one-of-two-orders": (
         "warning",
-        "comparisons with a verdict in one order only, by judges that saw other comparisons in both: {raters}. "
-        "These verdicts contain any position bias; query the other order too, or give a row without a "
-        "preference where the judge did not answer",
+        "these judges gave verdicts in both orders on some comparisons, but in only one order on others: {raters}. "
+        "Verdicts in one order may contain position bias; query the missing order, or give a row without a "
+        "preference if the judge did not answer",
     ),
-    "near-duplicates": ("info", "near-identical metrics (correlation above {correlation}): {pairs}"),
+    "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
     "missing-code": (
         "warning",
-        "values far from all others of a rater, which may be codes for a missing score: {codes}. If a value means "
-        "missing, leave the cell empty",
+        "these raters have a value far from all other scores of the rater, which may be a code for a missing score: "
+        "{codes}. If a value means missing, leave the cell empty",
     ),
     "same-signature": (
         "warning",
-        "raters with the same signature under several names: {raters}. These names are one rater "
-        "counted several times; keep one name, or correct the signatures in the raters file",
+        "these raters have the same signature: {raters}. Under these names, one rater counts several times; keep one "
+        "name, or correct the signatures in the raters file",
     ),
     TRUNCATED: (
         "warning",
-        "scores of texts truncated to fit a model: {raters}. The rest of the text was not rated; "
-        "compare such raters on short texts only, or use a model with a longer input",
+        "these raters scored texts that were truncated to fit a model: {raters}. The end of a truncated text was not "
+        "rated; compare these raters on short texts only, or use a model with a longer input",
     ),
     "reference-system": (
         "warning",
         "system {system!r} looks like the reference: {why}. Metrics that use the reference rank "
-        "it first, which distorts their agreement; exclude it with --systems '!{system}' (in Python "
-        "systems='!{system}'), or report both",
+        "this system first, which distorts agreement; exclude the system with --systems '!{system}' (in Python "
+        "systems='!{system}'), or report results with and without the system",
     ),
     "identical-systems": (
         "warning",
-        "systems {systems} are equal on all items, by {by}, and count several times; keep one, "
-        "as with --systems '!{other}' (in Python systems='!{other}')",
+        "systems {systems} are equal on all items (by {by}), so one system counts several times; keep one of them, "
+        "for example with --systems '!{other}' (in Python systems='!{other}')",
     ),
     "missing-outputs": (
         "warning",
         "{n} of {cells} outputs are missing or empty: {systems}. Two systems are compared on the items for which both "
         "systems have an output",
     ),
-    "constant-outputs": ("warning", "systems with the same text for every item: {systems}; check how they were run"),
+    "constant-outputs": (
+        "warning",
+        "these systems have the same text for every item: {systems}; check how they were run",
+    ),
     "duplicate-outputs": (
         "info",
-        "{n} outputs equal the output of another system for the same item: {systems}; such comparisons are ties",
+        "{n} outputs equal the output of another system for the same item: {systems}; comparisons of "
+        "equal outputs are ties",
     ),
     "texts-only": (
         "info",
-        "texts of {n} systems on {items} items, without scores and verdicts; add them with custodes score, judge or"
-        " annotate",
+        "there are texts of {n} systems on {items} items, but no scores or verdicts; add scores or verdicts with"
+        " custodes score, judge or annotate",
     ),
     "refusals": (
         "warning",
         "annotators could not judge over {most:.0%} of the comparisons in {n} of {n_pairs} "
-        "pairs: {pairs}. Decisions on these pairs depend on the remaining comparisons; read "
+        "pairs of systems: {pairs}. Decisions on these pairs depend on the remaining comparisons; read "
         "the reasons and the bounds in the report ('Interim analyses')",
     ),
     "refusals-differ": (
         "warning",
         "annotators could not judge comparisons with {systems} significantly more often than "
-        "others ({rates}, all systems tested together). If refusals depend on "
+        "other comparisons ({rates}, all systems tested together). If refusals depend on "
         "the preference, decisions are biased; read the reasons, and check how these systems are displayed",
     ),
 }
 
 
 def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
-    """A problem with the message of its rule.
+    """Return a problem with the severity and the message of the rule.
 
     >>> problem("beyond-declared", ["judge"], raters="judge (12%)").severity
     'warning'

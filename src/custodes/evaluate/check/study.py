@@ -1,4 +1,4 @@
-"""Rules for a whole study, also for annotators or metrics alone."""
+"""Rules for a whole study, including studies of annotators or metrics alone."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from custodes.evaluate.rates.notes import WARNINGS
 from custodes.evaluate.rates.rates import rates
 
 ROUNDING = 1e-9
-"""Relative difference below which two numbers are equal up to rounding."""
+"""Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 
 
 def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
-    """Problems of the study over all aspects;
+    """Yield problems of the study over all aspects.
 
-    similar names are also searched among raters and systems that were not selected.
+    Similar names are also searched among raters and systems that were not selected.
     """
     rules = {note.rule for note in notes}
     texts = texts_alone(study)
@@ -44,7 +44,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
         unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
         yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
-        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
+        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
     yield from (Problem("warning", *row) for row in names)
     yield from _beyond_declared(chosen)
@@ -55,12 +55,12 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     yield from refusals(asked_of(chosen))
     yield from _raters(chosen, rules)
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these have rules of their own
+        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these notes have separate rules
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
 def _beyond_declared(study: Study) -> Iterator[Problem]:
-    """Raters with many scores outside the range declared in the raters file, which may be wrong."""
+    """Yield raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
     within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
     bounded = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
@@ -71,7 +71,7 @@ def _beyond_declared(study: Study) -> Iterator[Problem]:
 
 
 def _missing_codes(study: Study) -> Iterator[Problem]:
-    """Raters with a value far from all their other scores, which may be a code for missing."""
+    """Yield raters with a value far from all other scores of the rater, which may be a code for a missing score."""
     codes = {
         str(rater): f"{rater}{label_of(str(aspect))}: {code}"
         for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
@@ -82,7 +82,7 @@ def _missing_codes(study: Study) -> Iterator[Problem]:
 
 
 def _orders(study: Study) -> Iterator[Problem]:
-    """Judges whose presentation order is confounded with the pair, and comparisons seen in one of two orders only."""
+    """Yield judges whose presentation order is confounded with the pair, and comparisons judged in only one order."""
     judges, pair = study.metrics, ["rater", "system_a", "system_b"]
     rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
     half = study.preferences.half()
@@ -100,7 +100,7 @@ def _orders(study: Study) -> Iterator[Problem]:
 
 
 def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
-    """Raters with the same signature under several names, and scores of truncated texts."""
+    """Yield raters with the same signature under several names, and raters with scores of truncated texts."""
     frame = study.raters.frame
     same = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
     for names in same.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
@@ -112,7 +112,7 @@ def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
 
 
 def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
-    """Problems of the labels of a selected study; those that may reverse a conclusion are warnings."""
+    """Yield problems of the labels of a selected study; problems that may reverse a conclusion are warnings."""
     before = set(chosen.notes)
     for note in rates(chosen, rng=rng).notes:
         if note not in before:
@@ -120,22 +120,22 @@ def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
 
 
 Finding = tuple[str, str, Sequence[str]]
-"""Rule, count or message, and names."""
+"""Rule, message and examples of a problem."""
 
 
 def named_alike(study: Study) -> Iterator[Finding]:
-    """Systems, raters and aspects with labels that look equal but count as different."""
+    """Yield systems, raters and aspects with labels that look equal but count as different."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for what, names in labels.items():
         sets = confusable(names)
         if sets:
             examples = listed((" = ".join(map(escape_confusable, one)) for one in sets), limit=4)
-            message = f"{what} that look equal and count as different: {examples}; give each one name"
+            message = f"some {what} have names that look equal but count as different: {examples}; use one spelling"
             yield "look-alikes", message, [label for one in sets for label in one]
 
 
 def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
-    """Metrics with names that look like those of annotators."""
+    """Yield metrics with names that look like names of annotators."""
     kinds = study.raters.kind
     open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
     beside = beside_people(open_, [name for name in kinds if name not in metrics])
@@ -143,7 +143,7 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
     people = [name for name in kinds if name in named | beside]
     if people:
         message = (
-            f"raters that look human are evaluated as metrics: {listed(people)}; if they are human, "
-            "select them with human or give them the kind human, else leave them out of metrics"
+            f"these raters look human but are evaluated as metrics: {listed(people)}; if they are human, select them "
+            "with human or give them the kind human; otherwise leave them out of metrics"
         )
         yield "annotators-as-metrics", message, people

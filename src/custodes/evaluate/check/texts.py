@@ -1,4 +1,4 @@
-"""Rules and summary of texts without ratings."""
+"""Rules on texts without ratings, and a summary of the texts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import problem
 
 FEWEST = 3
-"""Minimum number of outputs of a system; with fewer, equal texts may be chance."""
+"""Minimum number of outputs of a system; with fewer outputs, equal texts may be chance."""
 
 
 def texts_alone(study: Study) -> pl.DataFrame | None:
-    """The texts of a study without scores and verdicts; None for other studies."""
+    """Return the texts of a study that has no scores or verdicts; None for other studies."""
     return None if study.outputs is None or study.raters.frame.height else study.outputs.texts
 
 
 def systems_of_texts(texts: pl.DataFrame) -> dict[str, Any]:
-    """One row per system: numbers of outputs, of missing ones and of duplicates, and mean length."""
+    """Return one row per system: numbers of outputs, missing outputs and duplicates, and mean length."""
     words = pl.col("text").str.strip_chars()
     filled = texts.with_columns(blank=words == "", n=words.str.count_matches(r"\S+"))
     equal = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
@@ -50,7 +50,7 @@ def systems_of_texts(texts: pl.DataFrame) -> dict[str, Any]:
 
 
 def constant_outputs(study: Study) -> Iterator[Problem]:
-    """Systems with the same output for every item."""
+    """Yield systems with the same output for every item."""
     if study.outputs is None:
         return
     rows = pl.DataFrame(systems_of_texts(study.outputs.texts))
@@ -60,7 +60,7 @@ def constant_outputs(study: Study) -> Iterator[Problem]:
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
-    """Outputs that are missing or duplicates."""
+    """Yield problems of texts: missing outputs and duplicates."""
     rows = pl.DataFrame(systems_of_texts(texts))
     missing = rows.filter(pl.col("missing") > 0)
     if missing.height:

@@ -33,7 +33,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
-"""Number of metrics, the closest to annotators, that a long table of raters displays."""
+"""A table with more than `MANY` raters displays only the `CLOSEST` metrics with the rankings closest to annotators."""
 
 GAPS = {
     "kinds_a": ["human-metric", "human-metric", "metric-metric"],
@@ -42,7 +42,7 @@ GAPS = {
 
 
 def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
-    """The most relevant rows of a long table."""
+    """Return a function that selects the most relevant rows of a long table."""
 
     def excerpt(answer: Complementarity) -> pl.DataFrame:
         frame = answer.to_frame(name)
@@ -54,7 +54,7 @@ def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
 
 
 def _rater(end: str = "") -> tuple[Column, Column]:
-    """Columns that identify a rater: see `labelled`."""
+    """Return the declarations of the columns that identify a rater (see `labelled`)."""
     return (
         label(f"rater{end}", "a rater: a metric, or an aspect of the annotators", f"Rater {end[1:]}".strip()),
         label(f"kind{end}", "`human` or `metric`"),
@@ -68,25 +68,30 @@ class Complementarity(Result):
     BY, PICTURE = "", "complementarity_averages"
 
     pairs: pl.DataFrame = table(
-        "Two raters.",
+        "One row per pair of raters: the complementarity of the two raters.",
         *_rater("_a"),
         *_rater("_b"),
         score(
             "complementarity",
-            "mean distance of their rankings: 0 the same order, 1 the opposite; null where never defined",
+            "mean distance between the rankings of the two raters: 0 for the same order, 1 for the opposite order; "
+            "null if no distance is defined",
             interval=True,
         ),
-        count("n", "rankings used: items (systems at the utterance level) where the distance is defined", "n"),
+        count(
+            "n",
+            "number of rankings with a defined distance: items, or systems at the utterance level",
+            "n",
+        ),
         essential=False,
     )
     averages: pl.DataFrame = table(
         "Mean complementarity within annotators, within metrics, and between them.",
         label("kinds", "`human-human`, `human-metric` or `metric-metric`"),
-        score("complementarity", "mean distance over pairs", interval=True),
+        score("complementarity", "mean distance over pairs of raters", interval=True),
         score(
             "mean_with_diagonal",
-            "mean of the block of the distance matrix, with the zero distance of each rater from itself, "
-            "as in section 3 of the paper (finding 1); depends on the number of raters",
+            "mean of the block of the distance matrix, including the zero distances on the diagonal, as in section 3 "
+            "of the paper (finding 1); depends on the number of raters",
             essential=False,
         ),
         count("pairs", "pairs of raters with a defined distance"),
@@ -95,7 +100,7 @@ class Complementarity(Result):
         "Differences between averages, with intervals.",
         label("kinds_a", "a row of `averages`"),
         label("kinds_b", "another row of `averages`"),
-        score("difference", "average of kinds_a minus that of kinds_b, from the same resamples", interval=True),
+        score("difference", "average of kinds_a minus average of kinds_b, from the same resamples", interval=True),
     )
     raters: pl.DataFrame = table(
         "One row per rater: mean complementarity with annotators and with metrics.",
@@ -104,13 +109,14 @@ class Complementarity(Result):
         score("with_metrics", "mean complementarity with other metrics", interval=True),
         count(
             "position",
-            "place in a heat map, from 0, human raters first, similar raters adjacent; null for a constant rater",
+            "position in a heat map, from 0: human raters come first, and similar raters are adjacent; null for a "
+            "constant rater",
             essential=False,
         ),
         rows=_closest("raters"),
     )
     rules: pl.DataFrame = table(
-        "The averages under every tie rule, to show their dependence on it.",
+        "The averages under every tie rule, to show how much they depend on the rule.",
         label("distance", "a tie rule: `tau-b`, `strict`, `half`, `ordinal`", "Ties"),
         label("kinds", "as in `averages`"),
         score("complementarity", "the average under this rule"),
@@ -118,58 +124,72 @@ class Complementarity(Result):
     )
     components: pl.DataFrame = table(
         "Principal components of the raters' ranks.",
-        count("component", "its number, from 1"),
+        count("component", "number of the component, from 1"),
         share("explained_variance", "proportion of the variance", interval=True),
         share("cumulative", "cumulative proportion of the variance"),
-        share("null", "proportion with shuffled ranks of each rater, mean of 200"),
-        share("null_cumulative", "cumulative proportion with shuffled ranks"),
+        share("null", "proportion of the variance if the ranks of each rater are shuffled, mean of 200 shuffles"),
+        share("null_cumulative", "cumulative proportion of the variance with shuffled ranks"),
         essential=False,
     )
     coordinates: pl.DataFrame = table(
-        "Coordinates of each rater; empty with fewer than four raters, like `clusters`.",
+        "Coordinates of each rater. This table and `clusters` are empty with fewer than four raters.",
         *_rater(),
-        score("x", "first coordinate, in sums of ranks"),
+        score("x", "first coordinate, in units of sums of ranks"),
         score("y", "second coordinate"),
         essential=False,
     )
     summary: pl.DataFrame = table(
         "Numbers of components and communities.",
         label("level", "`system` or `utterance`"),
-        count("raters", "raters with a place on the components"),
-        count("rankings", "rankings summed for each rater: items (systems at the utterance level)", essential=False),
-        count("ranked", "entries of a ranking: systems (items) ranked by all of them", essential=False),
-        score("dimension", f"components that explain {SHARE:.0%} of the variance", interval=True),
-        score("dimension_null", "components needed with shuffled ranks, on average"),
-        count("clusters", "number of communities; null, as the next two, with fewer than four raters"),
-        score("modularity", "modularity: similarity within communities above its expectation", essential=False),
+        count("raters", "number of raters on which the components are based"),
+        count(
+            "rankings",
+            "number of rankings summed for each rater: items, or systems at the utterance level",
+            essential=False,
+        ),
+        count(
+            "ranked",
+            "number of entries of a ranking that all these raters ranked: systems, or items at the utterance level",
+            essential=False,
+        ),
+        score("dimension", f"number of components that explain {SHARE:.0%} of the variance", interval=True),
+        score("dimension_null", "mean number of components that explain this proportion with shuffled ranks"),
+        count("clusters", "number of communities; null with fewer than four raters"),
+        score(
+            "modularity",
+            "modularity: similarity within communities above the expected similarity; null with fewer than four raters",
+            essential=False,
+        ),
         score(
             "clusters_agreement",
-            "mean adjusted Rand index with the communities of resamples; null without resamples",
+            "mean adjusted Rand index with the communities of resamples; null without resamples, and with fewer than "
+            "four raters",
         ),
         count("rank_sum_clusters", "number of communities by sums of ranks", essential=False),
     )
     clusters: pl.DataFrame = table(
-        "Communities of raters, and their stability.",
+        "Communities of raters, and the stability of the communities.",
         *_rater(),
-        count("cluster", "its community, from 1; undefined distances count as the average"),
+        count("cluster", "number of the rater's community, from 1; undefined distances count as average distances"),
         share(
             "stability",
-            "proportion of companions that stay with it in resamples, mean; of a single rater, "
-            "proportion of resamples in which it is alone; null without resamples",
+            "mean proportion of the other raters of the community that stay in one community with this rater in "
+            "resamples; for a community of one rater, proportion of resamples in which the rater is alone; null "
+            "without resamples",
             "Together",
         ),
         count(
             "rank_sum_cluster",
-            "its community by the correlation of sums of ranks, as in appendix B.2 of the paper; null without a place "
-            "on the components",
+            "number of the rater's community by the correlation of sums of ranks, as in appendix B.2 of the paper; "
+            "null if the components exclude the rater",
             essential=False,
         ),
         rows=_closest("clusters"),
     )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
-        label("rater", "a selected rater that is excluded, at least from components and clusters", "Left out"),
-        label("reason", "why", "Why"),
+        label("rater", "a selected rater that is excluded from all tables, or from components or clusters", "Left out"),
+        label("reason", "why the rater is excluded", "Why"),
     )
 
 
@@ -178,7 +198,7 @@ class Complementarity(Result):
     level="Rank systems within each item, or items within each system (utterance).",
     distance="Distance between two rankings; the rules differ in how ties count.",
     human_raters="Human raters: one per aspect, or each annotator.",
-    variants="Metrics to average into one, each pattern by itself: comma list of globs.",
+    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
 )
 def complementarity(
     study: Study,
@@ -193,20 +213,21 @@ def complementarity(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Complementarity:
-    """Distance between the rankings of each pair of metrics and annotators: 0 for equal, 1 for opposite rankings.
+    """Distance between the rankings of every two raters (metrics or annotators): 0 for equal, 1 for opposite rankings.
 
     Notes
     -----
     `level` 'system' ranks the systems within each item and averages over items (Equation 3 of the paper);
     'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
-    is (1 - tau_b) / 2, 'strict' the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
-    'ordinal' breaks ties by position. `human_raters` has one rater per aspect ('aspects', mean over annotators) or
-    each of the 'annotators'. Metrics declared as lower is better are negated. `variants` replaces the metrics that
-    match a glob by the mean of their standardised scores, named by the glob without its `*` ('rouge-*': 'rouge').
+    is (1 - tau_b) / 2, 'strict' is the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
+    'ordinal' breaks ties by position. With `human_raters` 'aspects', each aspect is a rater (mean over annotators);
+    with 'annotators', each annotator is a rater. Metrics declared as lower is better are negated. `variants` replaces
+    the metrics that match a glob by the mean of their standardised scores. The name of the mean is the glob without `*`
+    ('rouge-*' becomes 'rouge').
 
-    Intervals are Student's t intervals over resampled clusters of items (at the utterance level by the influence of
-    each item, to first order). A constant rater has no ranking: its values are null, it is named in `left_out` and
-    excluded from averages.
+    Intervals are Student's t intervals over resampled clusters of items. At the utterance level, resamples use a
+    first-order approximation by the influence of each item. A constant rater has no ranking: the values of the rater
+    are null, averages exclude the rater, and `left_out` names the rater.
 
     References
     ----------
@@ -227,7 +248,9 @@ def complementarity(
     distances = Distances.of(rankings, distance, times, confidence, progress)
     defined = np.isfinite(distances.columns["complementarity"])
     if not defined.any():
-        raise InputError(f"{study.name}: no two raters rank two common outputs; select raters that are not constant")
+        raise InputError(
+            f"{study.name}: no two raters rank the same two outputs; select raters whose scores vary on common outputs"
+        )
     with one_blas_thread():
         # A separate generator: estimates do not depend on the number of resamples.
         space, of_space, left_out, space_notes = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
@@ -263,7 +286,7 @@ def complementarity(
 
 
 def _means_with_diagonal(rankings: Rankings, means: Floats, defined: NDArray[np.bool_]) -> Floats:
-    """(kinds,): means of the blocks of the distance matrix, each rater at distance 0 from itself."""
+    """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
     pairs = np.bincount(rankings.kind[defined], minlength=len(KINDS))
     diagonal = [
         0 if kinds == "human-metric" else len(np.unique(rankings.pairs[:, defined & (rankings.kind == k)]))
@@ -273,7 +296,7 @@ def _means_with_diagonal(rankings: Rankings, means: Floats, defined: NDArray[np.
 
 
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
-    """Position of each rater in a heat map, similar raters adjacent."""
+    """Return the position of each rater in a heat map in which similar raters are adjacent."""
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
@@ -298,7 +321,7 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
 
 
 def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
-    """Notes on values that are missing or uncertain."""
+    """Return notes on values that are missing or uncertain."""
     who, n_units = rankings.who, rankings.values.shape[1]
     both = who.varies[rankings.pairs].all(axis=0)
     lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
@@ -311,16 +334,16 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
         (
             "undefined-distances",
             lost,
-            f"{lost} rankings of pairs of raters excluded from the means ({rule}): on these "
-            f"{rankings.unit}s one rater is constant, or they rated fewer than two common outputs",
+            f"the means exclude {lost} distances between two rankings ({rule}), because on the same "
+            f"{rankings.unit} a rater is constant, or the two raters rated fewer than two common outputs",
         ),
-        ("no-annotators", alone, "there are no human ratings, so metrics are compared only with each other"),
-        ("no-pairs", bool(none) and not alone, f"no two raters to compare for {', '.join(none)}{hint}"),
+        ("no-annotators", alone, "there are no human ratings, so metrics are compared only with one another"),
+        ("no-pairs", bool(none) and not alone, f"there are no two raters to compare for {', '.join(none)}{hint}"),
         (
             "negative-agreement",
             len(against),
-            f"rankings opposite to human ratings: {listed(against)}. If lower is better, declare it "
-            "in the raters file (higher_is_better = false), else the distances of these metrics mislead",
+            f"these metrics rank opposite to human ratings: {listed(against)}. If lower scores are better, declare it "
+            "in the raters file (higher_is_better = false); otherwise the distances of these metrics mislead",
         ),
         (
             "one-item",
@@ -330,17 +353,17 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
         (
             "weights-unused",
             rankings.level == "utterance" and who.design.item_weights is not None,
-            "item weights affect the numbers of components, not utterance-level distances",
+            "item weights affect the numbers of components, but not utterance-level distances",
         ),
     )
 
 
 def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
-    """Notes on pairs of kinds that mix agreement between annotators with differences between aspects."""
+    """Return notes on averages that mix agreement between annotators with differences between aspects."""
     who, humans = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
-        "human-human is a mean over pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
+        "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
         "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
     )
     return noted(("mixed-human-pairs", human_raters == "annotators" and several, message))

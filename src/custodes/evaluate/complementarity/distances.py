@@ -23,18 +23,19 @@ from custodes.stats.system_scores import weighted_item_mean
 Level = Literal["system", "utterance"]
 KINDS = ("human-human", "human-metric", "metric-metric")
 KEPT = 50
-"""Resamples for which the distances of every pair are stored, for the stability of communities."""
+"""Number of resamples for which the distances of all pairs are stored, to compute the stability of communities."""
 
 BLOCK = 2_000_000
-"""Distances or influences in memory at a time."""
+"""Maximum number of distances or influence values in memory at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rankings:
     """The rankings of the raters.
 
-    At level 'system' the systems (things) are ranked within each item (unit), at level 'utterance' the items within
-    each system. A rater without any ranking counts as constant.
+    At level 'system', the systems are ranked within each item. At level 'utterance', the items are ranked within each
+    system. In the code, the ranked systems (or items) are `things`, and the items (or systems) within which they are
+    ranked are `units`. A rater without any ranking counts as constant.
     """
 
     who: RaterScores
@@ -42,7 +43,7 @@ class Rankings:
 
     @classmethod
     def of(cls, who: RaterScores, level: Level) -> Rankings:
-        """The rankings of the raters that do not rate all things of every unit equally."""
+        """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
         rankings = cls(who=who, level=level)
         rated = np.isfinite(rankings.values)
         low, high = (np.where(rated, rankings.values, end) for end in (np.inf, -np.inf))
@@ -51,7 +52,7 @@ class Rankings:
         if not stuck:
             return rankings
         reason = f"rates all {rankings.thing}s of {'an item' if level == 'system' else 'a system'} equally"
-        message = f"{reason}, so excluded (it may vary otherwise): {listed(stuck)}"
+        message = f"these raters are excluded, because each {reason} (scores may vary otherwise): {listed(stuck)}"
         fewer = replace(
             who,
             scores=np.where(flat[:, None, None], np.nan, who.scores),
@@ -63,18 +64,18 @@ class Rankings:
 
     @cached_property
     def values(self) -> Floats:
-        """(raters, units, things)."""
+        """(raters, units, things): the scores that are ranked."""
         scores = self.who.scores
         return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
 
     @cached_property
     def pairs(self) -> NDArray[np.intp]:
-        """(2, pairs): the positions of the two raters of every pair."""
+        """(2, pairs): the positions of the two raters of each pair."""
         return np.stack(np.triu_indices(len(self.who.names), 1))
 
     @cached_property
     def kind(self) -> NDArray[np.intp]:
-        """(pairs,): the place in `KINDS` of each pair."""
+        """(pairs,): the kind of each pair, as a position in `KINDS`."""
         return np.asarray((np.array(self.who.kinds) == METRIC)[self.pairs].sum(axis=0))
 
     @property
@@ -88,19 +89,19 @@ class Rankings:
         return "system" if self.level == "system" else "item"
 
     def blocks(self, draws: int) -> list[slice]:
-        """Blocks of pairs that fit memory, for this number of resamples."""
+        """Return blocks of pairs that are small enough for the memory with this number of resamples."""
         step = max(1, BLOCK // max(*self.values.shape[1:], draws))
         return [slice(start, start + step) for start in range(0, len(self.kind), step)]
 
     def mean(self, distances: Floats, times: Floats) -> Floats:
-        """(1 + B, pairs): weighted means of distances (pairs, units), by weights of clusters or of systems."""
+        """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
         design, n = self.who.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=times, item_weights=design.item_weights)
 
     def square(self, values: Floats) -> Floats:
-        """(..., pairs) -> symmetric (..., raters, raters) with a zero diagonal."""
+        """Return values (..., pairs) as a symmetric matrix (..., raters, raters) with a zero diagonal."""
         matrix = np.zeros((*values.shape[:-1], *2 * self.values.shape[:1]))
         matrix[..., self.pairs[0], self.pairs[1]] = values
         return matrix + np.swapaxes(matrix, -1, -2)
@@ -108,11 +109,11 @@ class Rankings:
 
 @dataclass(frozen=True, kw_only=True)
 class Distances:
-    """Values in every resample, row 0 the estimate.
+    """Distances in every resample; row 0 is the estimate.
 
-    `kinds` (1 + B, 3) are averages by kind of pair, `raters` (1 + B, raters, 2) the averages of each rater with
-    annotators and with metrics, and `kept` (1 + some resamples, pairs) the distances of pairs. `columns` has the mean
-    of each pair, and `n` the number of rankings behind it.
+    `kinds` (1 + B, 3) are averages by kind of pair. `raters` (1 + B, raters, 2) are the averages of each rater with
+    annotators and with metrics. `kept` (1 + some resamples, pairs) are the distances of all pairs. `columns` has the
+    mean distance of each pair with bounds, and the number `n` of rankings.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -124,8 +125,7 @@ class Distances:
     def of(
         cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
     ) -> Distances:
-        """Distances of all pairs of raters; `times` (1 + B, clusters) are bootstrap weights of the clusters of
-        items."""
+        """Return the distances of all pairs of raters; `times` (1 + B, clusters) are bootstrap weights of clusters."""
         columns, samples, n_units = [], [], rankings.who.design.n_units
         n, (first, second) = len(rankings.values), rankings.pairs
         human = np.array(rankings.who.kinds) != METRIC
@@ -148,7 +148,7 @@ class Distances:
 
 
 def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Floats) -> tuple[Floats, Floats]:
-    """Distances (pairs, units), and their means in every resample (1 + B, pairs)."""
+    """Return the distances (pairs, units), and the mean distances in every resample (1 + B, pairs)."""
     if rankings.level == "system":
         distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, part], rule=rule)
         return distances, rankings.mean(distances, times)
@@ -159,7 +159,7 @@ def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Flo
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
-    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group, by all groupings."""
+    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group of all groupings."""
     defined = np.isfinite(values)
     both = np.stack([np.where(defined, values, 0.0), defined])
     return np.asarray(sum(bootstrap.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))

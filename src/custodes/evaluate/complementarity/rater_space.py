@@ -1,4 +1,4 @@
-"""Principal components of the raters' ranks: effective dimension, map and communities."""
+"""Principal components of the raters' ranks: effective dimension, coordinates and communities."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ RESAMPLES = 200
 NULL_DRAWS = 200
 EMPTY = 1e-9
 FEWEST = 4
-"""Fewest raters of a map or of communities."""
+"""Minimum number of raters for coordinates and communities."""
 
 FEWEST_THINGS = 3
 
 
 Structure = tuple[dict[str, dict[str, Any]], dict[str, Any], list[tuple[str, str]], list[Note]]
-"""Tables of components and communities, the row of the `summary` (empty if nothing can be computed), the raters left
-out with the reason, and notes."""
+"""Tables of components and communities, the row of the table `summary` (empty if nothing can be computed), the excluded
+raters with reasons, and notes."""
 
 
 def structure(
     rankings: Rankings, distances: Distances, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
-    """Components and communities; `times` (1 + B, clusters) are bootstrap weights of the clusters of items."""
+    """Return components and communities; `times` (1 + B, clusters) are bootstrap weights of the clusters of items."""
     who, (placed, gaps, points, shared, column_weights) = rankings.who, _space(rankings, times)
     linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
     tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out = [
-        *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in gaps),
-        *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
+        *((who.names[i], f"did not rate every {rankings.thing}, so components exclude this rater") for i in gaps),
+        *((who.names[i], "ranked nothing in common with other raters, so clusters exclude this rater") for i in alone),
     ]
     notes = noted(
         (
             "partial-representation",
             int((~shared).sum()),
             f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
-            f"{rankings.thing}s; each of the other {rankings.thing}s lacks a rank by some rater",
+            f"{rankings.thing}s, because at least one rater did not rank the other {rankings.thing}s",
         )
     )
     if len(placed) > 1:
@@ -77,7 +77,8 @@ def structure(
     if len(linked) >= FEWEST:
         similarity, unconnected = _similarity(rankings, distances, linked)
         unlike = (
-            f"{unconnected} pairs of raters ranked nothing in common; in `clusters` they have the average similarity"
+            f"{unconnected} pairs of raters ranked nothing in common; in the table clusters, these pairs have the "
+            "average similarity"
         )
         notes += noted(("unconnected-raters", unconnected, unlike))
         seed = int(rng.integers(2**31))
@@ -102,10 +103,11 @@ def structure(
 def _space(
     rankings: Rankings, times: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.bool_], Floats | None]:
-    """The space of the things that every rater ranked; if these are too few, of the raters that ranked every thing.
+    """Return the raters as points in the space of the things that every rater ranked.
 
-    Returns the raters in it, raters with gaps, points (B, raters, things), the things used, and weights of things (B,
-    things) if things are resampled instead of rankings.
+    If too few things are ranked by every rater, the space has all things, and only raters that ranked all things are
+    points. The result has the raters in the space, the raters with gaps, the points (B, raters, things), a mask of the
+    things used, and the weights of things (B, things) if things are resampled instead of rankings.
     """
     varies, design = np.flatnonzero(rankings.who.varies), rankings.who.design
     values = rankings.values[varies]
@@ -119,16 +121,17 @@ def _space(
     else:
         shared[:] = True
     whole = np.isfinite(points[0]).all(axis=1)  # a ranking of one thing is not a ranking
-    # A study with gaps can lose a thing in a resample; such resamples are left out of the intervals.
+    # In a study with gaps, a resample can lack a thing; intervals exclude these resamples.
     usable = np.isfinite(points[:, whole]).all(axis=(1, 2))
     column_weights = None if by_system else drawn[:, shared]
     return varies[whole], varies[~whole], points[usable][:, whole], shared, column_weights
 
 
 def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -> dict[int, int]:
-    """Community, from 1, of each rater with a place among the components, `points` (raters, things).
+    """Return the community, from 1, of each rater with sums of ranks `points` (raters, things).
 
-    Similarity is the correlation of the sums of ranks, 0 if negative (Louvain's method needs weights that are not).
+    Similarity is the correlation of the sums of ranks. Negative correlations count as 0, because Louvain's method needs
+    non-negative weights.
     """
     if len(points) < FEWEST:
         return {}
@@ -138,7 +141,10 @@ def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -
 
 
 def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.intp]) -> tuple[Floats, int]:
-    """One minus distance (B, linked, linked), and the number of undefined pairs, which get the average similarity."""
+    """Return one minus distance (B, linked, linked), and the number of pairs with an undefined distance.
+
+    Pairs with an undefined distance have the average similarity.
+    """
     defined = np.isfinite(distances.kept)
     n = defined.sum(axis=1, keepdims=True)
     mean = np.where(defined, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
@@ -147,7 +153,7 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
 
 
 def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
-    """The columns that identify raters, with `end` appended to their names."""
+    """Return the columns that identify raters, with `end` appended to the names of the columns."""
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 
 

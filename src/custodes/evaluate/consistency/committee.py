@@ -1,4 +1,4 @@
-"""Committees of judges: correlation of their errors, and accuracy of majority votes."""
+"""Committees of judges: correlation of the errors of judges, and accuracy of majority votes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from custodes.stats.system_scores import weighted_item_mean
 FOLDS = 5
 MOST_JUDGES = 60
 FEWEST = 12
-"""Minimum number of clusters rated by all judges and annotators for selecting a panel."""
+"""Minimum number of clusters rated by annotators and all judges, for the selection of a panel."""
 MOST_LEFT_OUT = 0.5
-"""Judges with fewer comparisons than this proportion of the largest number are left out."""
+"""Judges are excluded if they have fewer comparisons than this proportion of the largest number of comparisons."""
 
 EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
@@ -35,7 +35,10 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 def committee_columns(
     study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of `committee` and of `panels`; empty without human ratings; no committee with one judge."""
+    """Return the columns of the tables `committee` and `panels`.
+
+    Both tables are empty without human ratings. The table `committee` is also empty if there is only one judge.
+    """
     decided = part.people != ABSENT
     metrics = part.of_kind("metric")
     rated = {r: int((decided & (part.signs[r] != ABSENT)).sum()) for r in metrics}
@@ -55,7 +58,7 @@ def committee_columns(
 def _alike(
     part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
 ) -> dict[str, Any]:
-    """Correlation of the judges' errors, and the effective number of judges."""
+    """Return the mean correlation of the errors of two judges, and the effective number of judges."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
     columns = with_interval("error_correlation", correlation, bounds=intervals.CORRELATION, **ends)
@@ -73,7 +76,7 @@ def _alike(
 def _panels(
     study: Study, part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
 ) -> dict[str, Any]:
-    """Accuracy of the majority of all judges, of the selected panels, and of each judge."""
+    """Return the accuracy of the majority vote of all judges, of the selected panels, and of each judge."""
     verdicts, people, unit = part.signs[judges][:, used], part.people[used], part.unit[used]
     right, names = correct(verdicts, people), [part.raters[r] for r in judges]
     members: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
@@ -102,11 +105,11 @@ def _panels(
 
 
 def _costs(study: Study, part: RaterPreferences, judges: list[int], used: Bools) -> tuple[Floats, list[str | None]]:
-    """(judges,): cost of the verdicts on a comparison, NaN if unknown, and its unit."""
+    """Return the cost of a judge's verdicts on a comparison (judges,), NaN if unknown, and the units of the costs."""
     key = part.item[used] * max(1, len(part.design.pairs)) + part.pair[used]
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(key.tolist()))
     number = verdicts.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
-    # Scores are not verdicts: each is of one output, and a comparison needs two.
+    # A score is for one output, and a comparison needs two scores.
     each = dict(number.iter_rows())
     raters = study.raters.only([part.raters[r] for r in judges]).frame
     cost = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)

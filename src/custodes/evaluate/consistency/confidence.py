@@ -39,8 +39,10 @@ LARGEST_BRIER = (0.0, 2.0)
 def confidence_rows(
     study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
-    """The rows of `confidence` and of `reliability`, and the test of each rater with probabilities and human
-    verdicts."""
+    """Return the rows of the tables `confidence` and `reliability`, and the overconfidence test of each rater.
+
+    Raters need probabilities of outcomes for comparisons with human verdicts.
+    """
     rows = _forecasts(study, part, setting)
     results: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
@@ -81,14 +83,15 @@ def confidence_rows(
 
 
 def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
-    """A row per verdict with probabilities, for comparisons with a human verdict and with probabilities of all
-    verdicts.
+    """Return a row per verdict with probabilities, sorted by rater.
 
-    Columns: the probabilities, `order`, `people`, `unit` and `comparison`, sorted by `rater`.
+    The comparisons have a human verdict, and all verdicts of the rater on the comparison have probabilities. The
+    columns are the probabilities, `order`, `people`, `unit` and `comparison`.
 
-    Each row is one forecast. Verdicts are not averaged or selected: the mean of two calibrated forecasts is
-    underconfident, and verdicts that agree are a biased selection. So verdicts are left out only by
-    `orders='first'`."""
+    Each row is one forecast. Verdicts are not averaged, because the mean of two calibrated forecasts is underconfident.
+    Verdicts are not selected by agreement, because verdicts that agree are a biased selection. Verdicts are excluded
+    only with `orders='first'`.
+    """
     preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     first_alone = setting["orders"] == "first"
@@ -109,20 +112,20 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
 
 
 def _together(rows: pl.DataFrame) -> pl.DataFrame:
-    """A row per comparison of one rater: probabilities averaged over repeats and then over orders."""
+    """Return a row per comparison of one rater, with probabilities averaged over repeats and then over orders."""
     key = ("comparison", "people", "unit")
     by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
     return by_order.group_by(key, maintain_order=True).agg(pl.col(CHANCES).mean())
 
 
 def _chances(rows: pl.DataFrame) -> Floats:
-    """(n, 3): probabilities that sum to 1."""
+    """Return the probabilities of the three outcomes, (n, 3), scaled to the sum 1."""
     chances = rows.select(CHANCES).to_numpy()
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
 def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) -> dict[str, float]:
-    """Brier score, Brier score of a constant forecast, and Brier skill score."""
+    """Return the Brier score, the Brier score of a constant forecast, and the Brier skill score."""
     chances, unit, outcome = _chances(rows), rows["unit"].to_numpy(), 1 - rows["people"].to_numpy().astype(np.int64)
     number = np.bincount(unit, minlength=n_units)
     still = np.broadcast_to(constant_forecast(outcome), chances.shape)
@@ -146,7 +149,7 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
 def _curve(
     name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the reliability curve, one per bin."""
+    """Yield the rows of the reliability curve, one per bin."""
     number = np.bincount(bins)
     means = np.bincount(bins, weights=sure) / number
     shares = share_by_bin(right, bins, units=unit, confidence=confidence)

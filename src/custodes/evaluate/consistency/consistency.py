@@ -47,12 +47,12 @@ class Consistency(Result):
         "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{'`, `'.join(SAID)}`"),
-        label("factor", "the own system, the probe, or the factor of failures (`system`, `order`, `length`)"),
+        label("factor", "own system, probe, or factor on which failures depend (`system`, `order` or `length`)"),
         points(
             "estimate",
-            "points: margin of the first position; margin of the longer output, adjusted for human preference; win rate"
-            " of an own system, adjusted for quality; mean confidence minus accuracy; effect of a probe; null for "
-            "failures",
+            "estimate in points, by kind: margin of the first position; margin of the longer output, adjusted for "
+            "human preference; win rate of an own system, adjusted for quality; mean confidence minus accuracy; effect "
+            "of a probe. Null for failures",
             interval=True,
         ),
         p_value("p_value", "p-value of this test alone", "p", essential=False),
@@ -61,7 +61,7 @@ class Consistency(Result):
         ),
         label(
             "finding",
-            f"the finding, if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` without a test; else empty",
+            f"the finding if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` if there is no test; otherwise empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
     )
@@ -69,30 +69,30 @@ class Consistency(Result):
         "One row per rater with verdicts: does the verdict depend on the presentation order?",
         RATER,
         count("n_both_orders", "comparisons with verdicts in both orders", "Both orders"),
-        count("n_one_order", "comparisons with verdicts in one order", essential=False),
+        count("n_one_order", "comparisons with verdicts in only one order", essential=False),
         count(
             "n_half_answered",
-            "of these: queried in both orders, with a verdict in only "
-            "one; left out where both orders are combined into one verdict",
+            "comparisons that were queried in both orders but have a verdict in only one order (a part of "
+            "`n_one_order`); excluded from statistics that combine both orders into one verdict",
             essential=False,
         ),
         share(
             "consistency",
-            "of the comparisons in both orders: proportion with the same verdict in both",
+            "proportion of comparisons in both orders with the same verdict in both orders",
             "Same verdict",
             interval=True,
             best="high",
         ),
         share(
             "flip_rate",
-            "proportion of comparisons in both orders where the winner changes",
+            "proportion of comparisons in both orders whose winner changes with the order",
             "Flips",
             interval=True,
             best="low",
         ),
         score(
             "alpha",
-            "Krippendorff's alpha between the orders, nominal: 1 always the same, 0 chance level",
+            "Krippendorff's alpha (nominal) between the orders: 1 if verdicts are always the same, 0 at chance level",
             "Alpha",
             interval=True,
             best="high",
@@ -100,31 +100,31 @@ class Consistency(Result):
         share("first_rate", "proportion of decided verdicts for the output shown first", "First wins", interval=True),
         points(
             "margin",
-            "points by which an output is preferred when shown first over the same output shown second",
+            "preference for an output shown first over the same output shown second, in points",
             "First-position margin",
             interval=True,
         ),
         difference(
             "flip_asymmetry",
-            "(flips to the first position − flips to the second) / all "
-            "flips; a lower bound of the proportion of flips that are not noise",
+            "(flips to the first position − flips to the second position) / all flips; its absolute value is a lower "
+            "bound of the proportion of flips that are not noise",
             "Flips to first",
             interval=True,
             essential=False,
         ),
-        label("reason", "why there is no margin", essential=False),
+        label("reason", "reason for a missing margin", essential=False),
     )
     confusion: pl.DataFrame = table(
-        "One row per rater: outcome of the first system when shown first by its outcome when shown second.",
+        "One row per rater: counts of comparisons by the outcomes of the first system in both orders.",
         RATER,
-        *(count(cell, "{} when shown first, {} when shown second".format(*cell.split("_"))) for cell in CELLS),
+        *(count(cell, "{} if shown first, {} if shown second".format(*cell.split("_"))) for cell in CELLS),
         essential=False,
     )
     repeats: pl.DataFrame = table(
-        "One row per rater with repeated verdicts: noise, and the effect of the order.",
+        "One row per rater with repeated verdicts: noise of verdicts, and the effect of the presentation order.",
         RATER,
         count("comparisons", "comparisons with several verdicts in one order"),
-        score("runs", "verdicts per comparison, mean"),
+        score("runs", "mean number of verdicts per comparison"),
         share(
             "agreement_within_order",
             "probability that two runs in one order agree",
@@ -140,77 +140,99 @@ class Consistency(Result):
         ),
         score(
             "proportion_due_to_order",
-            "proportion of the disagreement between orders that is absent within one order; null without both orders",
+            "proportion of the disagreement between orders that does not occur within one order; null if no comparison "
+            "has verdicts in both orders",
             "Due to the order",
             interval=True,
         ),
     )
     repeated_labels: pl.DataFrame = table(
-        "One row per rater who labelled (or scored by few whole numbers) outputs several times: is the label the same?",
+        "One row per rater who labelled outputs several times, or scored them by few whole numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
-        score("runs", "labels per output, mean"),
+        score("runs", "mean number of labels per output"),
         share(
             "agreement", "probability that two labels of an output are equal", "Same label", interval=True, best="high"
         ),
         score(
             "alpha",
-            "Krippendorff's alpha between runs, ordinal where labels have an order: 1 always the same, 0 chance level",
+            "Krippendorff's alpha between runs (ordinal if labels have an order): 1 if labels are always the same, 0 "
+            "at chance level",
             "Alpha",
             interval=True,
             best="high",
         ),
-        share("changed", "proportion of outputs that got different labels", "Changed", best="low"),
+        share("changed", "proportion of outputs with different labels", "Changed", best="low"),
     )
     slices: pl.DataFrame = slice_table(
         "rater",
-        "One row per rater, statistic and slice, with `by`.",
+        "One row per rater, statistic and slice, if `by` is set.",
         "`consistency`, `first_rate` (table orders), `agreement_within_order` (repeats), `agreement` "
         "(repeated_labels) or `failure_rate` (missing)",
     )
     missing: pl.DataFrame = table(
-        "Ties, empty and unreadable verdicts of a rater: overall and by reason, system, order and length.",
+        "Rates of ties, empty and unreadable verdicts of each rater: overall, and by reason, system, order and length.",
         RATER,
-        label("factor", "`all`, `reason`, `system`, `order` or `length` (tenths of the words of both outputs)"),
-        label("level", "the reason, system, order or tenth"),
+        label(
+            "factor", "`all`, `reason`, `system`, `order` or `length` (ten classes of the total length of both outputs)"
+        ),
+        label(
+            "level", "value of the factor: a reason, a system, an order, or a class of length from 1 (shortest) to 10"
+        ),
         count("queried", "number of queried verdicts"),
-        share("tie_rate", "proportion of ties", "Ties"),
-        share("empty_rate", "proportion without any verdict", "Empty"),
-        share("unreadable_rate", "proportion that could not be read, or that the file marks as invalid", "Unreadable"),
-        share("failure_rate", "proportion that are empty or unreadable (for this reason)", "Failed", interval=True),
+        share("tie_rate", "proportion of queried verdicts that are ties", "Ties"),
+        share("empty_rate", "proportion of queried verdicts that are empty", "Empty"),
+        share(
+            "unreadable_rate",
+            "proportion of queried verdicts that could not be read, or that the file marks as invalid",
+            "Unreadable",
+        ),
+        share(
+            "failure_rate",
+            "proportion of queried verdicts that are empty or unreadable (for this reason)",
+            "Failed",
+            interval=True,
+        ),
         p_value(
             "p_value",
-            "test of 'failures do not depend on the system, order or length'; null with fewer than five failures",
+            "p-value for the hypothesis that failures do not depend on the factor; null with fewer than five failures",
         ),
         rows=lambda made: made.missing.filter(pl.col("factor").is_in([ALL, REASON])),
     )
     length: pl.DataFrame = table(
-        "One row per rater of outputs with texts: does it prefer longer outputs?",
+        "One row per rater of outputs with texts: does the rater prefer longer outputs?",
         RATER,
-        count("comparisons", "comparisons with both texts, without the rater's own systems"),
-        share("longer_win_rate", "win rate of the longer output, a tie is half a win", "Longer wins"),
-        score("raw_effect", "logit slope of its verdicts on the log ratio of words", "Raw slope", interval=True),
+        count(
+            "comparisons",
+            "comparisons in which both outputs have texts; comparisons with the rater's own systems are excluded",
+        ),
+        share("longer_win_rate", "win rate of the longer output; a tie is half a win", "Longer wins"),
+        score(
+            "raw_effect", "logit slope of the rater's verdicts on the log ratio of words", "Raw slope", interval=True
+        ),
         score(
             "conditional_effect",
-            "the same slope, adjusted for the mean human verdict; descriptive only",
+            "logit slope, adjusted for the mean human verdict; descriptive only",
             "Conditional slope",
             interval=True,
         ),
-        score("human_effect", "the same slope of human verdicts", interval=True, essential=False),
+        score(
+            "human_effect", "logit slope of human verdicts on the log ratio of words", interval=True, essential=False
+        ),
         points(
             "adjusted_effect",
-            "margin of the longer output in points, adjusted for human preference and its noise, within pairs of"
-            " systems",
+            "margin of the longer output in points, within pairs of systems, adjusted for human preference and for the "
+            "noise of human ratings",
             "Adjusted margin",
             interval=True,
         ),
-        label("reason", "why there is no adjusted effect", essential=False),
+        label("reason", "reason for a missing adjusted effect", essential=False),
     )
     probes: pl.DataFrame = probe_table(RATER)
     own_systems: pl.DataFrame = table(
-        "One row for each rater and each of its own systems (column `own_system` of the raters table).",
+        "One row for each rater and own system of the rater (column `own_system` of the raters table).",
         RATER,
-        label("system", "an own system"),
+        label("system", "own system of the rater"),
         points(
             "partiality",
             "win rate of the system by this rater in points, adjusted for quality",
@@ -222,23 +244,23 @@ class Consistency(Result):
     confidence: pl.DataFrame = table(
         "One row per judge with probabilities (`p_a`, `p_tie`, `p_b`) of comparisons that have human verdicts.",
         RATER,
-        count("comparisons", "comparisons with its probabilities and a human verdict"),
+        count("comparisons", "comparisons with probabilities of the judge and a human verdict"),
         count(
             "verdicts",
-            "verdicts on these comparisons, in both orders and all repeats; each is a forecast",
+            "verdicts on these comparisons, in both orders and all repeats; each verdict is a forecast",
             essential=False,
         ),
         score(
             "brier",
-            "Brier score of its probabilities, averaged over the verdicts of a comparison, for the joint human verdict:"
-            " 0 best, 2 worst",
+            "Brier score for the joint human verdict, from 0 (best) to 2 (worst); the probabilities are averaged over "
+            "the verdicts on a comparison",
             "Brier score",
             interval=True,
             best="low",
         ),
         score(
             "brier_constant",
-            "Brier score of a constant forecast: the rate of human ties, and equal probabilities for both systems",
+            "Brier score of a constant forecast: human rate of ties, and equal probabilities for both systems",
             "Brier, constant",
         ),
         score(
@@ -258,12 +280,12 @@ class Consistency(Result):
             best="low",
         ),
         share("expected_ece", "approximate mean of `ece` for a calibrated judge", "Expected if calibrated"),
-        label("reason", "why it is not tested", essential=False),
+        label("reason", "reason for a missing test", essential=False),
     )
     reliability: pl.DataFrame = table(
-        "One row per judge and bin of its confidence: the reliability curve.",
+        "The reliability curve: one row per judge and bin of confidence.",
         RATER,
-        count("bin", "from the least confident; bins have similar numbers of verdicts"),
+        count("bin", "number of the bin, from the lowest confidence; bins have similar numbers of verdicts"),
         count("verdicts", "verdicts in the bin"),
         share("mean_confidence", "mean probability of the most likely outcome"),
         share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", interval=True),
@@ -271,42 +293,43 @@ class Consistency(Result):
     )
     committee: pl.DataFrame = table(
         "The effective number of independent judges.",
-        count("judges", "judges with enough of the comparisons that have human verdicts"),
+        count("judges", "judges with verdicts on enough of the comparisons that have human verdicts"),
         count("comparisons", "comparisons with verdicts of annotators and all these judges"),
         score(
             "error_correlation",
-            "mean correlation of two judges' errors; an error of the annotators counts as one of all judges, so noisy"
-            " annotators increase it",
+            "mean correlation of the errors of two judges; an error of the annotators counts as an error of all "
+            "judges, so noisy annotators increase this correlation",
             "Errors correlate",
             interval=True,
         ),
         score(
             "effective_judges",
-            "effective number of judges with independent errors; too low if annotators err; above the number of judges "
-            "if errors compensate each other; the upper bound is null if the data do not determine it",
+            "effective number of judges with independent errors. The estimate is too low if annotators err. It exceeds "
+            "the number of judges if errors compensate each other. The upper bound is null if the data do not "
+            "determine this bound",
             "Effective number",
             interval=True,
         ),
-        labels("left_out", "judges with too few comparisons", essential=False),
+        labels("left_out", "judges that are excluded because they have too few comparisons", essential=False),
     )
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
-        label("panel", "`all`, `best majority` and `best single judge` (chosen on other items), or one judge"),
+        label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
         count("size", "number of judges in the panel"),
         share(
             "accuracy",
-            "proportion of comparisons decided as by annotators, a tie against a decision counts half; of a chosen"
-            " panel on items that it was not chosen on",
+            "proportion of comparisons with the same decision by panel and annotators; a tie against a decision counts "
+            "half. A best panel is chosen on one part of the items, and evaluated on another part",
             interval=True,
             best="high",
         ),
-        difference("gain", "accuracy minus that of the best single judge", interval=True),
+        difference("gain", "accuracy minus the accuracy of `best single judge`", interval=True),
         score(
             "cost_per_correct",
-            "cost of a comparison divided by accuracy; null without a cost, or with different units",
+            "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
             essential=False,
         ),
-        labels("judges", "members, chosen on all items"),
+        labels("judges", "members of the panel; the members of a best panel are chosen on all items"),
         essential=False,
     )
 
@@ -327,13 +350,13 @@ def consistency(
 
     Notes
     -----
-    All raters with verdicts or scores are examined, annotators included. Human ratings are needed only for length (bias
-    adjusted for human preference), own systems, confidence and committees. `findings` holds the significant results,
-    with Holm adjustment over all tests of the study at `alpha`. Intervals are Student's t intervals over resampled
-    clusters of items; those of findings come from their tests.
+    All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for length
+    (bias adjusted for human preference), own systems, confidence and committees. The table `findings` has a row for
+    each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at most `alpha`.
+    Intervals are Student's t intervals over resampled clusters of items. Intervals in `findings` come from the tests.
 
-    For labels (pass or fail, categories), the table `repeated_labels` compares repeats of the same output. With `by`,
-    the table `slices` compares each slice of items with the others, by permutation of items.
+    For labels (pass or fail, categories), the table `repeated_labels` compares repeated labels of the same output. If
+    `by` is set, the table `slices` compares each slice of items with all other slices, by permutation of items.
 
     References
     ----------
@@ -362,7 +385,7 @@ def consistency(
         for part, (frames, _, _) in zip(parts, answers, strict=True)
     ]
     same = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
-    message = f"{same} ties between identical outputs excluded: the judge was not queried for them"
+    message = f"{same} ties between identical outputs are excluded, because the judge was not queried for these ties"
     notes = [
         *chosen.notes,
         *(note for *_, of_part in answers for note in of_part),
@@ -416,14 +439,14 @@ def _answer(
         (
             "item-weights",
             part.design.item_weights is not None,
-            "item weights have no effect here: every item counts once",
+            "item weights have no effect on this question, in which every item counts once",
         )
     )
     return tables, findings, notes
 
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
-    """Notes on properties that could not be examined."""
+    """Return the notes on properties of judges that could not be examined."""
     alone = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
     rest = pl.col("n_one_order") - pl.col("n_half_answered")
     half, single = (
@@ -436,33 +459,32 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "nothing-examined",
             nothing,
-            "nothing to examine: scores were given once, and there are neither texts nor two judges "
-            "besides annotators. Give verdicts with their order, repeats, texts of outputs, or human "
-            "ratings",
+            "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
+            "compare with annotators. Give verdicts with their orders, repeats, texts of outputs, or human ratings",
         ),
         (
             "one-order",
             alone.len(),
-            f"no comparison in both orders, so the rate of flips is unknown: {listed(alone)}; show "
-            "some comparisons in both",
+            f"these raters have no comparison in both orders, so their rate of flips is unknown: {listed(alone)}; show "
+            "some comparisons in both orders",
         ),
         (
             HALF,
             int(half["n_half_answered"].sum()),
-            f"{half['n_half_answered'].sum()} comparisons were queried in both orders, with a verdict in only "
-            f"one, by {listed(half['rater'].unique(maintain_order=True))}; they are excluded where both orders "
-            "are combined into one verdict",
+            f"{half['n_half_answered'].sum()} comparisons were queried in both orders, but "
+            f"{listed(half['rater'].unique(maintain_order=True))} gave a verdict in only one order; these comparisons "
+            "are excluded if both orders are combined into one verdict",
         ),
         (
             "one-of-two-orders",
             int(single.select(rest.sum()).item() or 0),
-            f"{single.select(rest.sum()).item()} comparisons were judged in one order only, by raters who "
-            f"judged others in both: {listed(single['rater'].unique(maintain_order=True))}",
+            f"{single.select(rest.sum()).item()} comparisons were judged in only one order by raters who judged "
+            f"further comparisons in both orders: {listed(single['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",
             study.outputs is None and not nothing and len(study.systems) > 1,
-            "no texts of outputs, so length bias cannot be tested; add a file of outputs",
+            "there are no texts of outputs, so length bias cannot be tested; add a file of outputs",
         ),
         (
             "inconclusive",

@@ -1,4 +1,4 @@
-"""Findings about judges, with Holm adjustment over all tests of the study."""
+"""Findings about judges, with p-values adjusted for all tests of the study (Holm)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SAID = {
     CONFIDENCE: ("is overconfident", "is underconfident"),
     PROBE: ("prefers the changed form", "prefers the plain form"),
 }
-"""Finding of each kind for an estimate above 0, and below."""
+"""Texts of the findings of each kind, for an estimate above 0 and for an estimate below 0."""
 
 
 class Finding(NamedTuple):
-    """One test of a rater, by kind and factor (an own system, a probe, or the property on which failures depend)."""
+    """One test of a rater, by kind and factor (own system, probe, or property on which failures may depend)."""
 
     aspect: str
     rater: str
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
 
 def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str, Any]]:
-    """The rows of `findings` with their aspects, with p-values adjusted for all tests (Holm)."""
+    """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
     adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
     return [
         finding._asdict() | {"p_adjusted": p, "finding": _said(finding, p, alpha)}

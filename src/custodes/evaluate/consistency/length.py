@@ -1,5 +1,4 @@
-"""Length bias of judges: unadjusted, conditional on human preference, and adjusted for human preference and its
-noise."""
+"""Length bias of judges: unadjusted, conditional on human preference, and adjusted for noisy human preference."""
 
 from __future__ import annotations
 
@@ -25,28 +24,30 @@ from custodes.stats.judging.length import (
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
-"""With more annotators, the verdicts on a comparison are distributed over this many slots, as few annotators share
-enough comparisons."""
+"""Number of slots over which the human verdicts on a comparison are distributed if there are more annotators.
+
+The reason for slots is that two of many annotators often share too few comparisons.
+"""
 
 FEWEST = 12
 """Minimum number of clusters with lengths and human verdicts for a test."""
 
 NO_PEOPLE = "no human ratings of which output is better"
-ONE_PERSON = "only one annotator, whose noise cannot be estimated; two or more are needed"
+ONE_PERSON = "there is only one annotator, but the noise of human ratings is estimated from two or more"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
 FEW_OF_A_PAIR = (
-    f"too few comparisons of any two systems: at least {LEAST_OF_STRATUM}, and "
-    f"{LEAST_WON:.0%} of verdicts for either system"
+    f"fewer than {FEWEST} items or clusters are in pairs of systems with at least {LEAST_OF_STRATUM} comparisons and "
+    f"at least {LEAST_WON:.0%} of the verdicts for each system"
 )
-NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other apart from length"
+NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other beyond the effect of length"
 
 
 def length_rows(
     part: RaterPreferences, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], list[Finding]]:
-    """The rows of `length`, and the test of every rater for a length effect beyond human preference.
+    """Return the rows of the table `length`, and each rater's test of a length effect beyond human preference.
 
-    Comparisons of a rater's own systems are left out, since self-preference would be mistaken for a length effect.
+    Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
     people, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
@@ -82,12 +83,12 @@ def length_rows(
 
 
 def _points_of_margin(correlation: float) -> float:
-    """Margin of the longer output, in points, that corresponds to a correlation of latent preferences."""
+    """Return the margin of the longer output, in points, that corresponds to a correlation of latent preferences."""
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
 def _longer(signs: Signs, length: Floats) -> Floats:
-    """For outputs of different lengths: 1 if the longer output won, 1/2 for a tie, 0 if it lost."""
+    """Return 1 if the longer output won, 1/2 for a tie, 0 if the longer output lost; equal lengths are excluded."""
     differ = length != 0
     return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
 
@@ -109,7 +110,7 @@ def _beyond(
 
 
 def _slots(people: Signs, rng: np.random.Generator) -> Signs:
-    """Verdicts in one column per annotator; with many annotators, in a few slots filled in random order."""
+    """Return the human verdicts by annotator; with many annotators, by a few slots that are filled in random order."""
     if len(people) <= MOST_SLOTS:
         return people
     key = np.where(people != ABSENT, rng.random(people.shape), 2.0)

@@ -1,4 +1,4 @@
-"""Failures (empty and unreadable verdicts) and ties of judges: by reason, system, order and length."""
+"""Rates of failures (empty and unreadable verdicts) and ties of judges, by reason, system, order and length."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
 TENTHS = 10
 MOST_FEATURES = 50_000_000
-"""Maximum of systems x verdicts for a test of failures;
+"""Maximum number of systems times number of verdicts for a test of failures.
 
-above it the test would need gigabytes, so only rates are given.
+A larger test would need gigabytes of memory, so above this number, there are only rates and no test.
 """
 NAMES = {1: "ab", -1: "ba"}
 
@@ -32,7 +32,7 @@ NAMES = {1: "ab", -1: "ba"}
 def missing_columns(
     part: RaterPreferences, times: Floats, confidence: float, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """The columns of `missing`, for raters with verdicts."""
+    """Return the columns of the table `missing`, for raters with verdicts."""
     blocks: list[dict[str, Any]] = []
     generators = labelled_generators(part.raters, rng)
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
@@ -42,7 +42,10 @@ def missing_columns(
 
 
 def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
-    """One test per rater: the smallest p-value over systems, orders and lengths, adjusted for these three."""
+    """Return one test per rater, with the smallest p-value of the tests by system, order and length.
+
+    This p-value is multiplied by the number of the tests of the rater.
+    """
     if not missing:
         return []
     frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
@@ -88,7 +91,7 @@ def _of_rater(
             continue
         inside = [members[k] for k in levels]
         p_value = np.nan if by in (ALL, REASON) else _p_value(by, failed, inside, tenth, unit, rng)
-        # A reason has the rate among all queried verdicts, other factors among the queried verdicts of their level.
+        # The rate of a reason is among all queried verdicts; rates of other levels are among the verdicts of the level.
         of = [np.ones_like(failed)] * len(levels) if by == REASON else inside
         queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
         lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
@@ -112,7 +115,7 @@ def _of_rater(
 
 
 def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
-    """The reasons given by the file, most frequent first; empty without reasons."""
+    """Return the reasons in the file, with the most frequent reason first; empty if the file has no reasons."""
     counts = rows.drop_nulls("why").group_by("why", maintain_order=True).len()
     reasons = counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
     if {*reasons} <= {EMPTY, UNREADABLE}:
@@ -121,7 +124,10 @@ def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
 
 
 def _tenths(words: Floats) -> Floats:
-    """Tenth of each verdict by the words of both outputs, from 0; NaN if unknown."""
+    """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
+
+    `words` are the numbers of words of both outputs.
+    """
     has_text = np.isfinite(words)
     cuts = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
     return np.where(has_text, np.searchsorted(cuts, np.where(has_text, words, 0.0), side="left"), np.nan)
@@ -133,7 +139,7 @@ def _p_value(
     if failed.sum() < LEAST_FAILURES or len(inside) * failed.size > MOST_FEATURES:
         return np.nan
     usable = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
-    # Tenths are tested as one trend; with two orders, one of them determines the test.
+    # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
     features = [tenth] if by == LENGTH else inside[:1] if by == ORDER else inside
     chosen = np.stack([feature[usable] for feature in features]).astype(np.float64)
     return uneven_p(failed[usable], chosen, units=unit[usable], draws=DRAWS, rng=rng)

@@ -1,4 +1,4 @@
-"""Position bias, from comparisons in both orders, or in randomly assigned orders."""
+"""Position bias, estimated from comparisons in both orders or in randomly assigned orders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = ["rater", "comparison"]
 def order_columns(
     study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
-    """The columns of `orders` and of `confusion`, and the position test of raters with known orders."""
+    """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdicts.is_empty():
         return {}, {}, []
@@ -76,8 +76,11 @@ def order_columns(
 
 
 def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
-    """(raters, units, 9): outcomes of the first system when shown first by its outcomes when shown second, paired by
-    run."""
+    """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
+
+    A combination has the outcome when the first system is shown first and the outcome when it is shown second; verdicts
+    are paired by run.
+    """
     both = both_orders(verdicts)
     cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
     rater = np.searchsorted(raters, both["rater"].to_numpy())
@@ -85,14 +88,14 @@ def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
 
 
 def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Comparisons with verdicts in both orders, paired by run: `preference`, and `preference_ba` in swapped order."""
+    """Return comparisons with verdicts in both orders, paired by run; `preference_ba` is in the swapped order."""
     columns = (*KEY, "run", "unit", "item", "preference")
     sides = [verdicts.filter(pl.col("order") == order).select(columns) for order in (1, -1)]
     return sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
 
 
 def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
-    """(raters, 2, units): wins of the output shown first, and of the output shown second."""
+    """Return the number of wins of the output shown first, and of the output shown second, (raters, 2, units)."""
     first = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
     rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
     decided = first != 0
@@ -101,9 +104,11 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
 
 
 def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
-    """The margin of the first position: within comparisons shown in both orders, else within pairs of systems.
+    """Return the test of the margin of the first position.
 
-    Within a stratum the verdict is regressed on the order, so unbalanced orders of a pair do not bias the result.
+    A comparison that was shown in both orders is a stratum; the remaining comparisons of a pair of systems are a
+    stratum. Within each stratum, the verdict is regressed on the order, so unbalanced orders of a pair do not bias the
+    result.
     """
     both = pl.col("order").n_unique().over(KEY) > 1
     rows = verdicts.with_columns(
@@ -118,8 +123,8 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
     score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
     rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
     sums, sizes = (table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, size))
-    # Fitted means make the residuals of a stratum too small, but not those of a comparison, whose rows are in one
-    # cluster.
+    # Fitted means make the residuals of a stratum too small. This does not concern a comparison, whose rows are all in
+    # one cluster.
     number = rows["n"].to_numpy()
     lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
     plain, mended = (np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, lost))

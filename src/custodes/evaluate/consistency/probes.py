@@ -1,4 +1,4 @@
-"""Probes: effect of another form of the same output on the outcome, with the effects of order and repeats."""
+"""Probes: effects of another form of the same output, of the presentation order and of repeats on the outcome."""
 
 from __future__ import annotations
 
@@ -19,32 +19,37 @@ from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
-NO_ANSWER = "no output has an answer in both forms"
+NO_ANSWER = "there is no question that was answered in both forms"
 POINTS = 100.0
 KEY = ["rater", "factor"]
 
 
 def probe_table(rater: Column) -> Any:
-    """Declare the table of probes."""
+    """Return the declaration of the table `probes`."""
     return table(
         "One row per rater and probe (`judge --probe`): does another form of the same output change the outcome?",
         rater,
         label(
             "probe",
-            f"`length`, `format`, `name: SYSTEM` or a file of rewritten outputs; `{ORDER}` and `{REPEAT}` from both "
-            "orders and from repeats",
+            f"`length`, `format`, `name: SYSTEM` or a file of rewritten outputs; `{ORDER}` compares the two orders, "
+            f"and `{REPEAT}` compares repeats",
         ),
         count("n", "questions answered in both forms"),
         count("unanswered", "questions without an answer in one of the forms", essential=False),
         share(
             "plain_rate",
-            "mean outcome of the plain form: win rate, position on the scale of scores, or rate of the positive label",
+            "mean outcome of the plain form: win rate, position on the scale of scores, or rate of the positive label; "
+            f"for `{ORDER}`, of the output shown second",
             "Plain",
         ),
-        share("changed_rate", "mean outcome of the changed form (of the output shown first)", "Changed"),
+        share(
+            "changed_rate",
+            f"mean outcome of the changed form; for `{ORDER}`, of the output shown first",
+            "Changed",
+        ),
         points("effect", "`changed_rate` minus `plain_rate`; null for repeats", interval=True),
         share("change_rate", "proportion of outcomes that differ between the forms", "Differ", interval=True),
-        label("reason", "why there is no effect", essential=False),
+        label("reason", "reason for a missing effect", essential=False),
     )
 
 
@@ -55,11 +60,11 @@ def probe_rows(
     times: Floats,
     confidence: float,
 ) -> tuple[list[dict[str, Any]], list[Finding]]:
-    """The rows of `probes`, and the test of each probe.
+    """Return the rows of the table `probes`, and the test of each probe.
 
-    If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs; so
-    the difference of a cluster has either sign with equal probability. `tables`: columns of `orders`, `repeats` and
-    `repeated_labels`, for the probes of order and repeat.
+    If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
+    difference of a cluster then has either sign with equal probability. `tables` has the columns of `orders`, `repeats`
+    and `repeated_labels`, which are needed for the probes of order and repeat.
     """
     probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
     factor = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
@@ -114,7 +119,7 @@ def probe_rows(
 
 
 def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:
-    """Rows of the probe `order`: the output shown second is the plain form, the output shown first the changed one."""
+    """Yield the rows of the probe `order`, in which an output is plain if shown second, and changed if shown first."""
     for i, rater in enumerate(orders.get("rater", ())):
         if rater in probed and orders["n_both_orders"][i]:
             shift = orders["margin"][i] / (2 * POINTS)
@@ -132,7 +137,7 @@ def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str
 
 
 def _of_repeats(repeats: Mapping[str, Any], number: str, rate: str, probed: set[str]) -> Iterator[dict[str, Any]]:
-    """Rows of the probe `repeat`, which has no direction."""
+    """Yield the rows of the probe `repeat`, whose effect has no direction."""
     for i, rater in enumerate(repeats.get("rater", ())):
         if rater in probed:
             yield {
@@ -146,6 +151,6 @@ def _of_repeats(repeats: Mapping[str, Any], number: str, rate: str, probed: set[
 
 
 def _complement(columns: Mapping[str, Any], name: str, i: int) -> dict[str, float]:
-    """One minus a rate as `change_rate`; the bounds change places."""
+    """Return `change_rate` as one minus another rate; the lower and the upper bound change places."""
     ends = {"": "", "_low": "_high", "_high": "_low"}
     return {f"change_rate{end}": 1 - columns[f"{name}{other}"][i] for end, other in ends.items()}

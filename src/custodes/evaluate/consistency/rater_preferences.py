@@ -1,4 +1,4 @@
-"""Verdicts of every rater under one aspect, with order and run, and one preference per rater and comparison."""
+"""Verdicts of every rater for one aspect, with order and run, and one preference per rater and comparison."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
 OUTPUT = ["item", "system"]
 MOST_SIGNS = 500_000_000
-"""Maximum number of signs (raters x comparisons, one byte each), for the memory of a common machine."""
+"""Maximum number of signs (raters times comparisons, one byte each) that fits into the memory of a common machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterPreferences:
-    """Verdicts and preferences of one aspect.
+    """Verdicts and preferences of all raters for one aspect.
 
-    `words` (items, systems) are numbers of words plus one (NaN: no text); empty without texts. `asked` has a row per
-    queried verdict, for raters with rows of exactly this aspect: positions of its rater, `item`, `pair` and `unit`,
-    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1: the second, 0: unknown),
-    `run`, `preference` (null: none) and `why` there is none. `signs` (raters, n) are preferences and `people` (n,)
-    those of the combined annotators. `item`, `pair`, `unit` and `length` (log ratio of words, NaN if unknown) describe
-    the comparisons (n,). They are empty if only `asked` is used.
+    `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
+    study has no texts. `asked` has a row per queried verdict, for raters with rows of exactly this aspect. The columns
+    `rater`, `item`, `pair` and `unit` are positions, and `comparison` is a number for item and pair. `order` is 1 if
+    the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` numbers the
+    repeats, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
+
+    The other arrays describe n comparisons; they are empty if a part has only queried verdicts. `signs` (raters, n) are
+    the preferences of each rater, and `people` (n,) are the preferences of the combined annotators. `item`, `pair` and
+    `unit` are positions, and `length` is the log ratio of words, NaN if unknown.
     """
 
     aspect: str
@@ -54,23 +57,24 @@ class RaterPreferences:
     people: Signs
 
     def of_kind(self, kind: str) -> list[int]:
-        """Positions of annotators ('human') or metrics."""
+        """Return the positions of annotators ('human') or metrics ('metric')."""
         return [r for r, value in enumerate(self.kinds) if value == kind]
 
     @property
     def n_units(self) -> int:
-        """Number of clusters, or blocks of clusters, that are resampled."""
+        """Number of clusters, or of blocks of clusters, that are resampled."""
         return self.design.n_units
 
     def words_of(self, item: Ints, system: Ints) -> Floats:
-        """Numbers of words of outputs by their positions (n,); NaN if unknown."""
+        """Return the number of words plus one of each output, by positions of item and system (n,); NaN if unknown."""
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
 def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
-    """The preferences for every aspect of a selected study, and for rows without an aspect if other rows have one.
+    """Return the preferences for every aspect of a selected study.
 
-    Raises `InputError` without any verdict or scores of two outputs of one item.
+    If some rows have no aspect but other rows have one, the rows without an aspect are a separate part. Raises
+    `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
     aspects = list(study.aspects)
     verdicts = study.preferences
@@ -82,8 +86,8 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
         raise InputError(
-            f"{study.name}: no verdicts, no scores of two outputs of one item, and no output that a rater labelled "
-            "several times; a judge is examined by its preferences and repeats (judge --repeats 3)"
+            f"{study.name}: there are no verdicts, no scores of two outputs of one item, and no output that a rater "
+            "labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
         )
     return parts
 
@@ -130,7 +134,7 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
-    """Verdicts derived from the scores of raters who scored outputs several times, one per run."""
+    """Return verdicts derived from the scores of raters who scored outputs several times; one verdict per run."""
     upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
     of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
     scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
@@ -142,14 +146,15 @@ def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _runs(scores: pl.DataFrame) -> pl.DataFrame:
-    """The scores of raters with repeated scores."""
+    """Return the scores of raters who have repeated scores for the aspect."""
     return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
 
 
 def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
-    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score.
+    """Return the labels of outputs that a rater labelled several times: rater, item, system, repeat, score.
 
-    Labels are codes, or scores if a rater gave only few different whole numbers.
+    Labels are codes. If the aspect has no labels, scores count as labels for raters who gave only few different whole
+    numbers.
     """
     scale = study.labels.get(aspect)
     scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
@@ -162,9 +167,9 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
-    """The preferences with one row per rater and comparison."""
+    """Return the part with arrays of preferences by rater and comparison."""
     queried = study.preferences.asked
-    # without ties of equal outputs, comparisons are shared with other questions
+    # if there are no ties of equal outputs, other questions can use the same comparisons
     unchanged = queried.frame.height == study.preferences.frame.height
     comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
     check_scales(study, comparison)
@@ -194,8 +199,10 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
 
 
 def _words(study: Study, design: Design) -> Floats:
-    """(items, systems): number of words of each output plus one, so that empty outputs have a log; NaN without a
-    text."""
+    """Return the number of words of each output plus one, (items, systems); NaN without a text.
+
+    One is added so that empty outputs have a logarithm.
+    """
     if study.outputs is None:
         return np.zeros((0, 0))
     words = np.full((len(design.items), len(design.systems)), np.nan)

@@ -1,4 +1,4 @@
-"""Repeatability of verdicts: noise within one order, compared with the effect of the order."""
+"""Repeatability of verdicts: noise within one presentation order, compared with the effect of the order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS = ("won", "tied", "lost")
 
 
 def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
-    """The columns of `repeats`, for raters with two verdicts on one comparison in one order."""
+    """Return the columns of the table `repeats`, for raters with several verdicts on one comparison in one order."""
     within, counts = equal_runs(part)
     if within.is_empty():
         return {}
@@ -47,9 +47,10 @@ def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> 
 
 
 def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A row for each rater and comparison with several verdicts in one order, and the verdicts by comparison and order.
+    """Return comparisons with several verdicts in one order, and counts of all verdicts by comparison and order.
 
-    `equal` is the proportion of equal pairs of verdicts, `n` the number of pairs.
+    The first table has a row for each rater and comparison. In this table, `equal` is the proportion of equal pairs of
+    verdicts, and `n` is the number of verdicts.
     """
     counts = (
         part.asked.drop_nulls("preference")
@@ -62,8 +63,8 @@ def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
-    """(1 + B, raters): agreement of runs, and for comparisons in both orders the agreement between orders and of
-    runs."""
+    """Return three means for each rater, (1 + B, raters): the agreement of runs within one order, the agreement between
+    orders, and the agreement of runs only for comparisons in both orders."""
     across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     equal, both = rows["equal"].to_numpy(), np.isfinite(across)
     unit = rows["unit"].to_numpy()
@@ -80,7 +81,7 @@ def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) 
 
 
 def label_columns(study: Study, part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
-    """The columns of `repeated_labels`."""
+    """Return the columns of the table `repeated_labels`."""
     rows = repeated_labels(study, part.aspect)
     if rows.is_empty():
         return {}

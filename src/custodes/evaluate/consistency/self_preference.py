@@ -1,4 +1,4 @@
-"""Self-preference: does a judge over-rate its own systems (column `own_system` of the raters table)?"""
+"""Tests of self-preference: does a judge over-rate its own systems (column `own_system` of the raters table)?"""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compared, with_outputs
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
-NO_PEOPLE = "no human ratings of its own systems"
-PERSON = "annotators are the reference that judges are compared with"
+NO_PEOPLE = "there are no human ratings of the judge's own systems"
+PERSON = "annotators are the reference for judges, so they are not tested"
 POINTS = 100.0
 
 
 def self_preference(
     study: Study, chosen: Study, setting: Setting, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
-    """Findings by aspect, for every rater and own system in a selected study."""
+    """Return the findings by aspect, for every rater and each of its own systems in the selected study `chosen`."""
     named = {
         rater: select_labels(patterns, study.systems, option="own_system", what="system")
         for rater, patterns in chosen.raters.own_systems.items()
@@ -72,7 +72,7 @@ def _of_aspect(
 
 
 def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The rows of `own_systems`."""
+    """Return the rows of the table `own_systems`."""
     return [
         {
             "rater": finding.rater,

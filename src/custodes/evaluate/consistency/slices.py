@@ -18,7 +18,7 @@ FAILED = "failure_rate"
 
 
 def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
-    """The ratios of every rater as sums over items."""
+    """Return the ratios of every rater, with numerators and denominators as sums by item."""
     labels, sums = list[tuple[str, str]](), list[np.ndarray]()
     n = len(part.design.items)
     for name, rows in _rows(study, part):
@@ -34,12 +34,12 @@ def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
 
 
 def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Rows of rater, item and `equal` (0 to 1) for each statistic."""
+    """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     keys = ["rater", "item"]
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     both = both_orders(verdicts)
     yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
-    # With both systems shown first equally often, the rate does not depend on quality.
+    # If both systems are shown first equally often, the rate does not depend on quality.
     turned = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
     decided = turned.filter(pl.col("preference") != 0)
     yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
@@ -49,7 +49,7 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
 
 
 def _repeated(study: Study, part: RaterPreferences) -> pl.DataFrame:
-    """The proportion of equal pairs among the labels of an output by one rater."""
+    """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
     rows = repeated_labels(study, part.aspect)
     each = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
     n = pl.col("len").sum()

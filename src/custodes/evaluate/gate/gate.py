@@ -50,7 +50,7 @@ from custodes.stats.rates.posterior import Sampling
 
 @result
 class Gate(Result):
-    """Whether a metric satisfies given rules. See `gate`."""
+    """Whether a metric satisfies the rules of the user. See `gate`."""
 
     PICTURE = "gate_rules"
 
@@ -59,57 +59,72 @@ class Gate(Result):
         label("rule", "the rule as given"),
         label("metric", "the metric tested"),
         label("against", "the metric of a non-inferiority rule; null for a requirement"),
-        label("statistic", "statistic of agreement with annotators, `corrected_rate`, or one of the metric alone"),
-        label("system", "system of a corrected rate or of a `judge_rate`; else null", essential=False),
-        count("n", "comparisons rated by annotators and the metric (or both metrics; the metric alone)", "n"),
+        label(
+            "statistic", "statistic of agreement with annotators, `corrected_rate`, or a statistic of the metric alone"
+        ),
+        label("system", "system of a corrected rate or of a `judge_rate`; otherwise null", essential=False),
+        count(
+            "n",
+            "comparisons rated by annotators and the metric (with `against`, by both metrics); for a statistic of the "
+            "metric alone, observations of the metric",
+            "n",
+        ),
         score(
             "value",
-            "value of the statistic; with `against`, that of the metric minus that of the other, on "
-            "what both rated. The intervals of all rules hold jointly at the level `confidence`",
+            "value of the statistic. With `against`, the value of `metric` minus the value of `against`, on outputs "
+            "that both metrics rated. The intervals of all rules hold jointly at the level `confidence`",
             interval=True,
         ),
-        label("relation", "`>=`: the value must exceed the threshold; `<=`: lie below it", essential=False),
-        score("threshold", "the threshold; with `against` the negative margin"),
+        label(
+            "relation", "`>=`: the value must exceed the threshold; `<=`: the value must lie below it", essential=False
+        ),
+        score("threshold", "the threshold; with `against`, the negative margin"),
         p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
         label(
             "outcome",
-            f"`{HOLDS}`: the interval lies above the threshold (`<=`: below); `{FAILS}`: on the other side; else "
-            f"`{INCONCLUSIVE}`. With a ledger the joint outcome of all rules: `{OPEN}`, `{CLOSED}`, `{UNTESTED}` or "
-            f"`{INCONCLUSIVE}`",
+            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: the interval lies below the threshold (the "
+            f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
+            f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label("reason", f"why it is {INCONCLUSIVE} or {CLOSED}; else null"),
+        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; otherwise null"),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
-        "One row with a ledger: the state of this generation of labels after the candidate.",
-        label("generation", "digest of the human labels at its start"),
-        count("candidate", "candidates tested in this generation", "Candidates"),
-        count("openings", "candidates that opened the gate"),
-        count("labels", "outputs with a human label", "Human labels"),
-        label("ledger_digest", "digest of the last entry of the ledger; several after a merge of branches"),
-        label("remaining", "with `status`: what the labels can still show", "Remaining"),
+        "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
+        label("generation", "digest of the human labels at the start of the generation of labels"),
+        count("candidate", "number of candidates tested in this generation", "Candidates"),
+        count("openings", "number of candidates that opened the gate"),
+        count("labels", "number of outputs with a human label", "Human labels"),
+        label("ledger_digest", "digest of the last entry of the ledger; several digests after a merge of branches"),
+        label("remaining", "with `status`: how many further candidates the labels can test", "Remaining"),
         by="",
     )
 
     @property
     def outcome(self) -> str:
-        """Joint outcome: `fails` if a rule fails, else `inconclusive` if one is, else `holds`; that of a ledger."""
+        """Joint outcome: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive, else `holds`.
+
+        With a ledger, this is the outcome of the ledger.
+        """
         return outcome_of(self.rules)
 
     @property
     def status(self) -> int:
-        """0 if all rules hold or the gate is open, 1 if one fails or it is closed, 3 if it is inconclusive."""
+        """Exit status: 0 if all rules hold, 1 if a rule fails, 3 if the joint outcome is inconclusive.
+
+        With a ledger, the exit status is 0 if the gate is open or not tested, and 1 if the gate is closed.
+        """
         return STATUS[self.outcome]
 
     def lines(self) -> Iterator[str]:
-        """Plain text, one line per rule."""
+        """Return the results as plain text, one line per rule."""
         return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
 
     @checked
     def to_junit(self, seconds: float = 0.0) -> str:
-        """JUnit XML for continuous integration: one test case per rule.
+        """Return JUnit XML for continuous integration, with one test case per rule.
 
-        A rule that fails is a failure. An inconclusive rule is skipped, since continuous integration would treat an
+        A rule that fails is a failure. An inconclusive rule is skipped, because continuous integration would treat an
         error as a failure. `seconds` is the run time.
         """
         if not 0 <= seconds < np.inf:
@@ -138,14 +153,14 @@ class Gate(Result):
     metric="Metric to test: a name or a glob (default: the only metric).",
     require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
     not_worse_than="Metric for a test of non-inferiority; comma list or repeated.",
-    statistic="Statistic of the non-inferiority test (default: kendall_item; with two systems sample_accuracy).",
+    statistic="Statistic of the non-inferiority test (default: kendall_item, or sample_accuracy with two systems).",
     margin="Non-inferiority margin, in units of the statistic.",
-    positive="Labels: the label that counts as success (see rates).",
-    sampling="Labels: how outputs were selected for human labels, random, by-judge or by-label.",
+    positive="For rules on labels: the label that counts as success (see rates).",
+    sampling="For rules on labels: how outputs were selected for human labels (random, by-judge or by-label).",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
-    ledger="Labels: file that remembers all candidates tested on these labels (created if missing).",
-    ledger_digest="Digest of an earlier answer, which the ledger must contain.",
-    status="Say what the ledger has left, without a test.",
+    ledger="For rules on labels: file that records all candidates tested on the same labels (created if missing).",
+    ledger_digest="Digest of an earlier answer; the command fails if the ledger does not contain this digest.",
+    status="Report how many further candidates the labels can test, and test nothing.",
 )
 def gate(
     study: Study,
@@ -166,30 +181,30 @@ def gate(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Gate:
-    """Test whether a metric satisfies requirements. Exit status 0: all are satisfied; 1: one fails; 3: inconclusive.
+    """Test whether a metric satisfies requirements. Exit status 0: all rules hold; 1: a rule fails; 3: inconclusive.
 
     Notes
     -----
     `require` accepts any statistic of `agreement` for which higher is better. `not_worse_than` tests whether the metric
-    reaches the agreement of another metric minus `margin`. Agreement is measured by `statistic` on the outputs that
-    annotators and both metrics rated. Each rule is tested for each selected aspect.
+    reaches the agreement of another metric minus `margin`. This agreement is measured by `statistic` on the outputs
+    that annotators and both metrics rated. Each rule is tested for each selected aspect.
 
-    A rule holds if its interval lies above the threshold, fails if it lies below, and is inconclusive otherwise.
-    Intervals are those of `agreement`, at a level at which all rules and aspects hold jointly with `confidence`.
-    `p_value` is adjusted in the same way, and is at most 1 - confidence exactly where the interval excludes the
-    threshold.
+    A rule holds if the interval of its statistic lies above the threshold, fails if the interval lies below, and is
+    inconclusive otherwise. The intervals are computed as in `agreement`, and the intervals of all rules and aspects
+    hold jointly with probability `confidence`. `p_value` is adjusted in the same way: it is at most 1 - confidence if
+    and only if the interval excludes the threshold.
 
     Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
     failure_rate, judge_rate) have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
-    p-value. Rules on flip_rate and failure_rate are upper limits (<=); first_rate and judge_rate may have both.
+    p-value. Rules on flip_rate and failure_rate are upper limits (<=). Rules on first_rate and judge_rate may be upper
+    or lower limits.
 
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
-    the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
-    system.
+    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each system.
 
-    With `ledger`, rules on labels are tested for one candidate after another on the same labels. The probability that
-    any candidate opens the gate although a rule is not satisfied is at most 1 - confidence for a generation of labels.
-    The result has no estimates.
+    With `ledger`, rules on labels are tested for one candidate after another on the same labels. For each generation of
+    labels, the probability that any candidate opens the gate although it does not satisfy a rule is at most
+    1 - confidence. The result has no estimates.
 
     References
     ----------
@@ -203,26 +218,31 @@ def gate(
     ('holds', 0)
     """
     if not resamples:
-        raise OptionError(f"resamples=0: rules are tested with bootstrap intervals; give at least {FEWEST_RESAMPLES}")
+        raise OptionError(
+            f"resamples=0 is not allowed, because rules are tested with bootstrap intervals; give at least "
+            f"{FEWEST_RESAMPLES}"
+        )
     if not (np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
     if not not_worse_than:
-        why = "it applies to not_worse_than, which names no metric"
+        why = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
         refuse_ignored(gate, why, margin=margin, statistic=statistic)
     if statistic is not None:
         one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
-            raise OptionError("statistic='corrected_rate' is of systems; name a measure of agreement, such as kappa")
+            raise OptionError(
+                "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
+            )
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
     kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
-        refuse_ignored(gate, "it applies to a ledger", ledger_digest=ledger_digest, status=status)
+        refuse_ignored(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
     elif kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
     alone = kind == ALONE
     if kind != "labels":
-        why = "it applies to rules on labels, such as tpr>=0.9"
+        why = "it applies only to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
     selected = study.select(**selection_of(setting), one_side=kind != "scores or preferences")
     if metric is None and len(selected.metrics) != 1:
@@ -293,7 +313,7 @@ def gate(
 
 
 def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
-    """The result for rules on labels; intervals and p-values with Bonferroni's correction over all tests."""
+    """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
     tests = max(1, sum(test.defined for part in parts for test in part.tests))
     level = 1 - (1 - confidence) / tests
     rows = []
@@ -312,7 +332,7 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
 def _with_ledger(
     study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
 ) -> Gate:
-    """The result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
+    """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
     outcome, reason, state = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
     rows = []
     for k, part in enumerate(parts):
@@ -327,10 +347,10 @@ def _with_ledger(
 def _shared_weights(
     comparisons: Sequence[RaterComparison], resamples: int, rng: np.random.Generator
 ) -> Callable[[RaterComparison], Floats]:
-    """Bootstrap weights of the clusters of a comparison; aspects share the resamples of their common clusters.
+    """Return a function that gives the bootstrap weights of the clusters of a comparison.
 
-    Resamples of two aspects are therefore equal on common data. If an aspect lacks clusters, the number of its clusters
-    varies between resamples.
+    A cluster has the same weights in all aspects, so the resamples of two aspects are equal on common data. If an
+    aspect lacks some clusters, the number of clusters of this aspect varies between resamples.
     """
     clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
@@ -341,14 +361,18 @@ def _shared_weights(
 
 
 def _inconclusive(measurement: Measured, threshold: float, low: float, high: float, level: float) -> str:
-    """Why a rule is inconclusive, if it is: there is no interval, or it contains the threshold."""
+    """Return the reason for an inconclusive rule: there is no interval, or the interval contains the threshold."""
     estimate = measurement.estimate
     if estimate is None:
         return measurement.reason
     if not np.isnan(low):
-        is_simulated = estimate.population is not None  # then the width does not depend on the number of items
+        is_simulated = estimate.population is not None  # the width of a simulated interval does not depend on n items
         return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
     n_units, drawn = estimate.n_units, np.isfinite(estimate.resampled)
     if 2.0 ** (1 - n_units) > 1 - level or estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
-    return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "the number of rules needs more resamples"
+    return (
+        "the statistic is undefined in most resamples"
+        if 2 * drawn.sum() < drawn.size
+        else "this number of rules needs more resamples"
+    )

@@ -1,4 +1,4 @@
-"""Rules of a gate that need no human ratings: consistency of a judge, its failures, and the rate of its labels."""
+"""Rules of a gate that need no human ratings: consistency, failures and the rate of positive labels of a judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from custodes.evaluate.rates.rates import rates
 
 
 class ResultColumn(NamedTuple):
-    """Table and column of a statistic, the column of its number of observations, and what it needs."""
+    """Where a result contains a statistic: the table, its column, the column with the number of observations `n`.
+
+    `needs` names the data that the statistic needs.
+    """
 
     table: str
     column: str
@@ -46,12 +49,12 @@ def judge_rows(
     confidence: float,
     options: Mapping[str, Any],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the table `rules` of a gate by aspect, with bounds that hold jointly (Bonferroni).
+    """Return the rows of the table `rules` by aspect; the bounds of all rows hold jointly (Bonferroni).
 
     Parameters
     ----------
     study : Study
-        The study, selected; its only metric is the judge.
+        The selected study; the judge must be the only metric.
     rules : sequence of GateRule
     metric : str
         Name of the judge.
@@ -77,7 +80,7 @@ def _rows(
     confidence: float,
     options: Mapping[str, Any],
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows by aspect, each with bounds at this level."""
+    """Return the rows by aspect, with bounds at the level `confidence` for each row."""
     named = {rule.statistic for rule in rules}
     results: dict[str, Result] = {}
     if JUDGE_RATE in named:

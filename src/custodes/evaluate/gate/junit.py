@@ -16,7 +16,7 @@ Outcome = Literal["failure", "skipped", "system-out"]
 def junit(
     name: str, cases: Sequence[tuple[str, str, Outcome, str]], *, properties: Mapping[str, str], seconds: float
 ) -> str:
-    """A document with one suite of test cases, each with its group, name, outcome and message.
+    """Return a document with one suite of test cases; each case is a tuple of group, name, outcome and message.
 
     >>> case = ("judge", "spa>=0.9", "failure", "0.7 < 0.9")
     >>> junit("gate", [case], properties={}, seconds=0.0).splitlines()[2]

@@ -1,4 +1,4 @@
-"""Rules of a gate on labels: TPR, kappa, corrected rates and others, with the intervals of `rates`."""
+"""Rules of a gate on labels, such as TPR, kappa and corrected rates, with the intervals of `rates`."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ PROPORTIONS: Mapping[str, Callable[[Floats], tuple[float, float]]] = {
     "ppv": lambda table: (float(table[1, 1]), float(table[1].sum())),
     "npv": lambda table: (float(table[0, 0]), float(table[0].sum())),
 }
-"""Statistics that are proportions of outputs: successes and trials from a table (judge's label, human label)."""
+"""Statistics that are proportions of outputs. Each function computes the successes and the trials from a table whose
+rows are labels of the judge and whose columns are human labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelTest:
     """Estimate of a rule on labels.
 
-    `values` (1 + draws,) has the estimate first, NaN if undefined. For a difference of two metrics it has the estimate,
-    its standard error and the number of clusters. `influence` (n,) and `unit` (n,): influence of outputs on the
-    estimate, and their clusters. `counts`: effective successes and trials of a proportion of randomly selected outputs.
+    `values` (1 + draws,) has the estimate (NaN if undefined), followed by draws. A difference of two metrics has no
+    draws, but a standard `error` and a number of `clusters`. `influence` (n,) is the influence of each output on the
+    estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and trials, for a
+    proportion of outputs that were selected at random.
     """
 
     rule: GateRule
@@ -65,11 +67,11 @@ class LabelTest:
 
     @property
     def defined(self) -> bool:
-        """Whether there is an interval."""
+        """Whether the estimate has an interval."""
         return bool(np.isfinite(self.values[0]) and (len(self.values) > 1 or self.error > 0))
 
     def interval(self, confidence: float) -> Interval:
-        """The interval at a level."""
+        """Return the interval at the level `confidence`."""
         if not self.defined:
             return Interval(float(self.values[0]), np.nan, np.nan)
         if len(self.values) > 1:
@@ -107,7 +109,7 @@ class LabelTest:
         return t_z((float(self.values[0]) - self.rule.threshold) / self.error, degrees=max(self.clusters - 1, 1))
 
     def precision(self) -> Precision:
-        """Precision of this test."""
+        """Return the precision of this test, from effective counts or from influence values."""
         if self.counts is not None:
             whole = all(count.is_integer() for count in self.counts)
             return Precision(self.rule.threshold, trials=self.counts[1], whole=whole)
@@ -118,7 +120,7 @@ class LabelTest:
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
 
-    The system is empty if there is only one, which may be named after the file.
+    The system is empty in studies of one system, because this system may have the name of the file.
     """
 
     aspect: str
@@ -137,7 +139,7 @@ def label_tests(
     confidence: float,
     rng: np.random.Generator,
 ) -> list[LabelTests]:
-    """Tests of all rules in each aspect of a selected study.
+    """Return the tests of all rules in each aspect of a selected study.
 
     Parameters
     ----------
@@ -153,8 +155,8 @@ def label_tests(
     """
     if sampling != "random" and any(rule.against for rule in rules):
         raise OptionError(
-            f"sampling={sampling!r}: outputs were selected by one metric, so that two cannot be compared "
-            "(not_worse_than); leave one of the two options out"
+            f"sampling={sampling!r}: outputs that were selected by one metric cannot compare two metrics "
+            "(not_worse_than); omit one of these two options"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     result = []
@@ -232,7 +234,7 @@ def _tests(
 
 
 def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> tuple[float, float] | None:
-    """Effective counts of a proportion; None for other statistics, and for outputs that were not selected at random."""
+    """Return the effective counts of a proportion of outputs that were selected at random; otherwise None."""
     if statistic not in PROPORTIONS or pairs.sampling != "random":
         return None
     return PROPORTIONS[statistic](pairs.effective(influence).labelled)
@@ -246,9 +248,9 @@ def _difference(
     statistic: str,
     needs_two: str,
 ) -> LabelTest:
-    """Difference of a statistic between two metrics, on outputs with labels of both.
+    """Return the test of a difference between two metrics by a statistic, on outputs that both metrics labelled.
 
-    Its variance is that of the difference of influence values, by clusters.
+    The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
     evaluated = [judge.of_thresholds for judge in pair]
     rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
@@ -272,5 +274,5 @@ def _difference(
     sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
     error = float(np.sqrt((sums**2).sum() * clusters / max(clusters - 1, 1)))
     if not error:
-        return test(value, n, reason="the labels of both metrics do not differ, so that there is no interval")
+        return test(value, n, reason="the labels of the two metrics do not differ, so there is no interval")
     return test(value, n, error=error, clusters=clusters, influence=influence, unit=units)

@@ -1,7 +1,7 @@
-"""Ledger of a gate: human labels and candidates of each generation, as JSON lines that are only appended to.
+"""Ledger of a gate: a file of JSON lines with the human labels and the candidates of each generation.
 
-Each entry names the entries before it by digest. A changed or removed entry is therefore detected, and two branches are
-merged by keeping the lines of both.
+Lines are only appended. Each entry contains the digests of the entries before it, so a changed or removed entry is
+detected. To merge two branches, keep the lines of both branches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LENGTH = 16
 
 
 class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Human labels that start a generation, or that are added to it: digest of each output to digest of its label."""
+    """Human labels that start a generation or are added to it: digest of each output to digest of the label."""
 
     starts: bool
     level: float
@@ -28,10 +28,10 @@ class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
 
 
 class Candidate(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A candidate with the per-item results of its tests, their critical values and levels spent, and the outcome.
+    """A candidate and its outcome, with the results, critical values and spent levels of all tests.
 
-    `fingerprint`: digest of rules and results; `path`: digests of the openings before it; `results` (tests, units):
-    influence of each unit on the statistic.
+    `fingerprint` is a digest of rules and results. `path` has the digests of the candidates that opened the gate
+    before. `results` (tests, units) is the influence of each unit on the statistic of each test.
     """
 
     metric: str
@@ -47,7 +47,7 @@ class Candidate(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
 
 
 class Entry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A line of the file: labels or a candidate, of a generation, after the entries `parents`."""
+    """A line of the file: labels or a candidate of a generation. `parents` are the entries before this entry."""
 
     format: str
     generation: str
@@ -58,12 +58,12 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     @property
     def signature(self) -> str:
-        """The digest of the entry."""
+        """The digest of the entry, computed from its content."""
         return digest(msgspec.structs.replace(self, digest=""))[:LENGTH]
 
     @property
     def line(self) -> bytes:
-        """The entry in the file."""
+        """The entry as a line of the file."""
         return msgspec.json.encode(self) + b"\n"
 
 
@@ -73,47 +73,50 @@ _ENTRY = msgspec.json.Decoder(prepare_decoder(Entry))
 
 @dataclass(frozen=True)
 class Ledger:
-    """The entries of a ledger, each once, in the order of the file."""
+    """The distinct entries of a ledger, in the order of the file."""
 
     entries: tuple[Entry, ...] = ()
 
     @classmethod
     def read(cls, content: bytes, name: str) -> Ledger:
-        """The ledger in a file; InputError if an entry was edited or removed."""
+        """Return the ledger in a file. Raise InputError if an entry was edited or removed."""
         entries = dict[str, Entry]()
         for number, line in enumerate(content.splitlines(), start=1):
             try:
                 entry = decode(line, _ENTRY)
             except InputError as problem:
                 raise InputError(
-                    f"{name}, line {number}: {problem}; restore it (after a merge keep the lines of both branches)"
+                    f"{name}, line {number}: {problem}; restore the line (after a merge, keep the lines of both "
+                    "branches)"
                 ) from None
             if entry.format != FORMAT:
-                raise InputError(f"{name}, line {number}: format {shown(entry.format)}, not {FORMAT!r}")
+                raise InputError(
+                    f"{name}, line {number}: the format is {shown(entry.format)}; this version reads only {FORMAT!r}"
+                )
             if entry.signature != entry.digest:
                 raise InputError(f"{name}, line {number}: the entry was edited; restore the file")
             entries.setdefault(entry.digest, entry)
         for entry in entries.values():
             if missing := [parent for parent in entry.parents if parent not in entries]:
                 raise InputError(
-                    f"{name}: entry {missing[0]}, which entry {entry.digest} follows, was removed; restore the file"
+                    f"{name}: entry {missing[0]} was removed, but entry {entry.digest} refers to it; restore the file"
                 )
         return cls(tuple(entries.values()))
 
     def followed_by(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
-        """The ledger with another entry at its end."""
+        """Return the ledger with another entry at the end."""
         entry = Entry(format=FORMAT, generation=generation, parents=self.heads, **content)  # type: ignore[arg-type]
         return Ledger((*self.entries, msgspec.structs.replace(entry, digest=entry.signature)))
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """Digests of entries that no other entry follows; after a merge several."""
+        """Digests of the entries that no other entry follows. After a merge, there are several such entries."""
         parents = {parent for entry in self.entries for parent in entry.parents}
         return tuple(sorted(entry.digest for entry in self.entries if entry.digest not in parents))
 
     @cached_property
     def generation(self) -> str:
-        """The latest generation; empty without any."""
+        """The latest generation; empty if there is none."""
         return next((entry.generation for entry in reversed(self.entries) if entry.labels and entry.labels.starts), "")
 
     @cached_property
@@ -124,7 +127,7 @@ class Ledger:
 
     @cached_property
     def candidates(self) -> dict[str, Candidate]:
-        """Candidates of the generation, by digest."""
+        """Candidates of the latest generation, by digest of the entry."""
         return {
             entry.digest: entry.candidate
             for entry in self.entries
@@ -132,7 +135,7 @@ class Ledger:
         }
 
     def with_labels(self, labels: Mapping[str, str], *, outputs: Mapping[str, str], level: float, name: str) -> Ledger:
-        """The ledger with the present human labels: unchanged, with additions, or with a new generation.
+        """Return the ledger with the current human labels: unchanged, with added labels, or with a new generation.
 
         Parameters
         ----------
@@ -148,13 +151,13 @@ class Ledger:
         Raises
         ------
         InputError
-            If a label differs from that in the ledger, or is missing.
+            If a label differs from the label in the ledger, or if a label is missing.
         OptionError
-            If the level differs from that of the generation.
+            If the level differs from the level of the generation.
         """
         if changed := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
             raise InputError(
-                f"{name}: human labels differ from those of earlier answers: {listed(changed, limit=3)}; restore the"
+                f"{name}: human labels changed since earlier answers: {listed(changed, limit=3)}; restore the earlier"
                 " labels, or start another ledger with other outputs"
             )
         new = {key: label for key, label in labels.items() if key not in self.labels}
@@ -167,11 +170,12 @@ class Ledger:
         if missing := {key for entry in of_generation for key in entry.labels} - labels.keys():
             raise InputError(
                 f"{name}: {len(missing)} human labels of earlier answers are missing; give all labels of the"
-                " generation, or replace at least half of them by new ones"
+                " generation, or replace at least half of the labels by new labels"
             )
         if of_generation[0].level != level:
             raise OptionError(
-                f"confidence={1 - level:g}: this generation of labels has {1 - of_generation[0].level:g}; use the same"
+                f"confidence={1 - level:g} differs from the confidence of earlier answers on these labels; use "
+                f"confidence={1 - of_generation[0].level:g}"
             )
         if not new:
             return self

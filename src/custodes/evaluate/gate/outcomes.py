@@ -17,7 +17,7 @@ from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED
 from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
 
 STATUS = {FAILS: 1, CLOSED: 1, INCONCLUSIVE: 3, HOLDS: 0, OPEN: 0, UNTESTED: 0}
-"""Exit status by outcome, in the order in which one decides the joint outcome; 2 is invalid input."""
+"""Exit status by outcome; 2 is invalid input. The first of these outcomes that occurs is the joint outcome."""
 
 IN_JUNIT: Mapping[str, Outcome] = {
     HOLDS: "system-out",
@@ -30,14 +30,14 @@ IN_JUNIT: Mapping[str, Outcome] = {
 """JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
-"""Largest factor of additional items that is reported."""
+"""Largest factor by which the number of items would have to grow that is reported."""
 
 DIGITS = 3
-"""Digits of interval bounds; with two, a bound would often be rounded onto a threshold."""
+"""Digits of interval bounds. With two digits, a bound would often be rounded to the threshold."""
 
 
 def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
-    """One line per rule, below the joint outcome."""
+    """Yield a view with one line per rule, below the joint outcome."""
     rows = frame.to_dicts()
     yield View(
         title=summary_of(frame),
@@ -48,13 +48,13 @@ def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
 
 
 def outcome_of(frame: pl.DataFrame) -> str:
-    """Joint outcome of all rules: `fails` if one fails, else `inconclusive` if one is."""
+    """Return the joint outcome of all rules: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive."""
     outcomes = set(frame["outcome"])
     return next(word for word in STATUS if word in outcomes)
 
 
 def summary_of(frame: pl.DataFrame) -> str:
-    """One line with the joint outcome."""
+    """Return a line with the joint outcome and the numbers of rules by outcome."""
     counts, joint = Counter(frame["outcome"]), outcome_of(frame)
     if joint in (OPEN, CLOSED, UNTESTED):
         return f"gate: {joint} ({plural(frame.height, 'rule')})"
@@ -64,7 +64,7 @@ def summary_of(frame: pl.DataFrame) -> str:
 
 
 def line_of(row: Mapping[str, Any]) -> str:
-    """The result of a rule as a line, without the outcome.
+    """Return the result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
     >>> row |= {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
@@ -84,9 +84,12 @@ def line_of(row: Mapping[str, Any]) -> str:
 
 
 def more_data(value: float, low: float, high: float, threshold: float, what: str) -> str:
-    """How many times as much data would decide a rule (interval width ~ 1 / sqrt(n)); '' if too many."""
+    """Return a phrase that says how many times as much data would decide a rule; empty if the factor is too large.
+
+    The width of the interval is assumed to shrink with 1 / sqrt(n).
+    """
     away = value - threshold
     reach = value - low if away > 0 else high - value
     if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
         return ""
-    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {what} would decide it"
+    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {what} would decide the rule"

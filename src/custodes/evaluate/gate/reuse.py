@@ -1,4 +1,4 @@
-"""Tests of one candidate after another on the same labels: levels, critical values and outcomes from a ledger."""
+"""Tests of one candidate after another on the same labels: levels, critical values and outcomes from the ledger."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ from custodes.strict_json import digest
 OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
 
 GAIN = 0.09
-"""Difference of the true value from the threshold for which power is computed."""
+"""Power is computed for a true value that exceeds the threshold by this difference."""
 
 POWER = 0.5
-"""Power below which a gate that does not open is inconclusive."""
+"""If the power is below this value, a gate that does not open is inconclusive."""
 
 ADDED = 60
-"""New labels whose effect on the power is stated."""
+"""Number of new labels for which `status` states the effect on the power."""
 
 HORIZON = 100
-"""Most further candidates for which power is computed."""
+"""Maximum number of further candidates for which power is computed."""
 
 TYPICAL_CORRELATION = 0.5
-"""Assumed correlation of candidates where there are none yet."""
+"""Correlation of candidates that is assumed as long as there are no candidates."""
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any]]
-"""What leaves the ledger: the outcome of a candidate and its reason, without any estimate, and the row of the state."""
+"""Outcome of a candidate, the reason for the outcome, and the row of the table `ledger`; no estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerTests:
-    """The tests of a candidate, and the human labels they use.
+    """The tests of a candidate, and the human labels that the tests use.
 
     Attributes
     ----------
     metric : str
     rules : tuple of str
-        Each rule with its aspect and system.
+        Text of each rule, with aspect and system.
     scores : array of shape (tests,)
         Normal scores of the tests against the thresholds.
     units : tuple of str
         Digests of units.
     results : array of shape (tests, units)
-        Influence of each unit.
+        Influence of each unit on the statistic of each test.
     precisions : tuple of Precision
     gains : tuple of float
     labels, outputs : dict
-        Digest of each labelled output to the digest of its label, and to its name.
+        Both map the digest of each labelled output: `labels` to the label's digest, `outputs` to the output's name.
     undefined : str
-        Why a test is undefined, so that no candidate is tested; else empty.
+        Why a test is undefined (the candidate is then not tested); empty if all tests are defined.
     """
 
     metric: str
@@ -81,7 +81,7 @@ class LedgerTests:
 
     @classmethod
     def of(cls, metric: str, parts: Sequence[LabelTests]) -> LedgerTests:
-        """The tests of all aspects."""
+        """Return the tests of all aspects for the candidate `metric`."""
         tests = [(part, test) for part in parts for test in part.tests]
         names = sorted({name for part in parts for name in part.units})
         place = {name: k for k, name in enumerate(names)}
@@ -113,12 +113,12 @@ class LedgerTests:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of rules and results, equal for a candidate that is tested again on the same labels."""
+        """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
         values = [[float(f"{value:.9g}") for value in row] for row in self.results]
         return digest([self.rules, [p.threshold for p in self.precisions], self.units, values])[:LENGTH]
 
     def power(self, critical: Sequence[float], *, times: float = 1.0) -> float:
-        """Power of the least powerful test for a true value that is a gain above its threshold."""
+        """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
         parts = zip(self.precisions, self.gains, critical, strict=True)
         return min(precision.with_labels(times).power(gain, value) for precision, gain, value in parts)
 
@@ -126,7 +126,7 @@ class LedgerTests:
 def ledger_answer(
     path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool
 ) -> LedgerAnswer:
-    """Test a candidate and record it, or (`record` False) only state which power the ledger still has.
+    """Test a candidate and record it; if `record` is false, only state the power that the ledger still has.
 
     Parameters
     ----------
@@ -134,9 +134,9 @@ def ledger_answer(
         The ledger, which is created if it does not exist.
     tests : LedgerTests
     level : float
-        Bound of the probability of any false opening in a generation.
+        Upper bound for the probability of any false opening in a generation.
     expected : str, optional
-        Digest of an entry that the ledger must hold.
+        Digest of an entry that the ledger must contain.
     record : bool
     """
     place = check_writable(path)
@@ -156,20 +156,23 @@ def ledger_answer(
 def _with_labels(
     content: bytes, tests: LedgerTests, level: float, expected: str | None, name: str
 ) -> tuple[Ledger, Ledger]:
-    """The ledger in a file, and the same with the present labels."""
+    """Return the ledger in a file, and this ledger with the current labels."""
     ledger = Ledger.read(content, name)
     if expected is not None and expected not in [entry.digest for entry in ledger.entries]:
         raise InputError(
-            f"{name}: there is no entry {shown(expected)} (ledger_digest); later entries were removed, or this is "
-            "another ledger: restore the file"
+            f"{name}: there is no entry {shown(expected)} (ledger_digest), so entries were removed or this is another "
+            "ledger; restore the file"
         )
     if not tests.labels:
-        raise InputError("ledger: there are no human labels")
+        raise InputError("ledger: the study has no human labels; add human labels, or omit the ledger")
     return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)
 
 
 def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:
-    """The ledger with the outcome of a candidate; unchanged if it holds the same candidate."""
+    """Return the ledger with the outcome of a candidate, and the recorded candidate.
+
+    If the ledger already contains the same candidate, the ledger is unchanged.
+    """
     for candidate in ledger.candidates.values():
         if candidate.fingerprint == tests.fingerprint:
             return ledger, candidate
@@ -202,7 +205,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
 
 
 class _Sequence:
-    """The candidates since the last opening, which share a level."""
+    """The candidates since the gate was last opened; these candidates share a level."""
 
     def __init__(self, ledger: Ledger, level: float) -> None:
         candidates = ledger.candidates
@@ -213,16 +216,16 @@ class _Sequence:
 
     @property
     def spent(self) -> list[float]:
-        """Level spent by each candidate."""
+        """The level that each candidate spent."""
         return [sum(candidate.spent) for candidate in self.candidates]
 
     @property
     def critical(self) -> list[float]:
-        """Critical values of all tests."""
+        """Critical values of all tests of these candidates."""
         return [value for candidate in self.candidates for value in candidate.critical]
 
     def results(self, tests: LedgerTests) -> Floats:
-        """(all tests, units): influences, those of the new candidate last."""
+        """(all tests, units): influence values; the last rows are the tests of the new candidate."""
         parts = [*((c.units, np.array(c.results)) for c in self.candidates), (tests.units, tests.results)]
         place = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
         rows = []
@@ -233,14 +236,17 @@ class _Sequence:
         return np.concatenate(rows)
 
     def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
-        """Critical values of the tests of a new candidate, and the levels that they spend."""
+        """Return the critical values of the tests of a new candidate, and the levels that these tests spend."""
         correlation = correlation_of(self.results(tests))
         return next_critical_values(
             correlation, self.critical, next_level(self.level, self.spent), tests.precisions, seed=self.seed
         )
 
     def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
-        """How many of the next candidates have power, if their correlation is that of the earlier ones."""
+        """Return how many of the next candidates are tested with enough power.
+
+        The next candidates are assumed to have the mean correlation of the earlier candidates.
+        """
         earlier = correlation_of(self.results(tests))
         pairs = earlier[np.triu_indices(len(earlier), 1)]
         typical = float(np.clip(pairs.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
@@ -261,7 +267,7 @@ class _Sequence:
 def next_critical_values(
     correlation: Floats, critical: Sequence[float], level: float, precisions: Sequence[Precision], *, seed: int
 ) -> tuple[list[float], list[float]]:
-    """Critical values of the next tests, among which a level is divided, and the levels that they spend."""
+    """Return critical values of the next tests, which share the level `level`, and the levels that the tests spend."""
     values, spent = list(critical), list[float]()
     for k, precision in enumerate(precisions):
         n = len(values) + 1
@@ -290,7 +296,7 @@ def _gain(tests: LedgerTests) -> str:
 
 
 def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
-    """The power that the ledger still has, in words."""
+    """Return the state of the ledger, with sentences about the remaining power."""
     sequence, labels, used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
     def until(n: int) -> str:
@@ -303,11 +309,11 @@ def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
         f"{until(sequence.last_candidate(tests))}, if no further candidate opens the gate."
     ]
     if labels <= ADDED:
-        words.append(f"With {ADDED} new labels a new generation starts.")
+        words.append(f"With {ADDED} new labels, a new generation starts.")
     else:
         more = sequence.last_candidate(tests, times=(labels + ADDED) / labels)
-        words.append(f"With {ADDED} new labels: {until(more)}. {labels} new labels start a new generation.")
+        words.append(f"With {ADDED} new labels, this holds {until(more)}. {labels} new labels start a new generation.")
     total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
     if total > level:
-        words.append(f"Merged branches have spent a level of {total:.3f} together, more than {level:.3g}.")
+        words.append(f"The merged branches together have spent a level of {total:.3f}, more than {level:.3g}.")
     return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(words), remaining=" ".join(words))

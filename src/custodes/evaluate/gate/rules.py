@@ -1,4 +1,4 @@
-"""Rules of a gate: how to write them, and their estimates with resamples."""
+"""Rules of a gate: notation of rules, and estimates of rules with resamples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from custodes.stats.arrays import Bools
 from custodes.stats.intervals import ResampledEstimate
 
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
-"""Statistics allowed in rules on scores and preferences; higher is better."""
+"""Statistics allowed in rules on scores and preferences. For all of these statistics, higher is better."""
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 CONTAINED = "the interval contains the threshold"
@@ -45,7 +45,7 @@ WITHOUT_HUMANS: Mapping[str, tuple[str, ...]] = {
     "failure_rate": LOW,
     JUDGE_RATE: (*HIGH, *LOW),
 }
-"""Statistics of a judge that need no human ratings, proportions all, and the relations of their rules."""
+"""Statistics of a judge that need no human ratings, and the relations allowed in their rules. All are proportions."""
 
 ALONE = "a judge alone"
 FAMILIES: Mapping[str, Collection[str]] = {
@@ -53,18 +53,20 @@ FAMILIES: Mapping[str, Collection[str]] = {
     "labels": OF_LABELS,
     ALONE: WITHOUT_HUMANS,
 }
-"""Statistics of rules that one gate may join, by their kind."""
+"""Statistics by kind of rule. All rules of a gate must be of one kind."""
 
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
 RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
-"""Relations in rules; each is tested by whether the interval lies above, or below, the threshold."""
+"""Relations in rules. A rule tests whether the interval lies above (`>=`) or below (`<=`) the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """The `statistic` of a metric must lie above a `threshold`; `against` another metric, the difference must.
+    """A rule: the `statistic` of a metric must lie above the `threshold`.
 
-    Without a statistic, the one that ranks metrics in the aspect is used. With the `relation` '<=' it must lie below.
+    If `against` names another metric, the difference of the two metrics must lie above the threshold. If `statistic` is
+    None, the statistic that ranks metrics in the aspect is used. With the `relation` '<=', the value must lie below the
+    threshold.
     """
 
     text: str
@@ -74,7 +76,7 @@ class GateRule:
     relation: str = ">="
 
     def outcome(self, low: float, high: float) -> str:
-        """Outcome for an interval; inconclusive without one (NaN)."""
+        """Return the outcome for an interval; inconclusive if the bounds are NaN."""
         if self.relation == "<=":
             low, high = 2 * self.threshold - high, 2 * self.threshold - low
         return HOLDS if low > self.threshold else FAILS if high < self.threshold else INCONCLUSIVE
@@ -90,7 +92,10 @@ class GateRule:
         outcome: str = "",
         reason: str = "",
     ) -> dict[str, Any]:
-        """A row of the table `rules`, from the value, its bounds and p-value; without an outcome that of the bounds."""
+        """Return a row of the table `rules`; `values` are the estimate, the two bounds and the p-value.
+
+        If no outcome is given, the bounds determine the outcome.
+        """
         outcome = outcome or self.outcome(*values[1:3])
         return {
             "rule": self.text,
@@ -109,8 +114,10 @@ class GateRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The `estimate` of a rule by a `statistic`, from `n` comparisons of outputs; None, with a `reason`, if
-    undefined."""
+    """The `estimate` of a rule by a `statistic`, from `n` comparisons of outputs.
+
+    If the estimate is undefined, it is None and has a `reason`.
+    """
 
     statistic: str
     n: int
@@ -119,7 +126,7 @@ class Measured:
 
 
 def requirement(text: str) -> GateRule:
-    """The rule written as STATISTIC>=NUMBER.
+    """Return the rule that a text such as STATISTIC>=NUMBER describes.
 
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
@@ -138,7 +145,7 @@ def requirement(text: str) -> GateRule:
     if RELATIONS.get(relation) not in relations:
         rule = f"{name}{relations[0]}{number.lstrip('<>=≥≤ ')}"
         better = "higher" if relations == HIGH else "lower"
-        raise OptionError(f"require={text!r}: for {name} {better} is better; write {rule}")
+        raise OptionError(f"require={text!r}: for {name}, {better} is better; write {rule}")
     try:
         threshold = float(number)
     except ValueError:
@@ -152,28 +159,32 @@ def requirement(text: str) -> GateRule:
 
 
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
-    """The kind of the rules (see `FAMILIES`): by their statistics, else by the study; `statistic` and `not_worse_than`
-    are those of a test of non-inferiority."""
+    """Return the kind of the rules (see `FAMILIES`).
+
+    The statistics of the rules determine the kind. If no rule names a statistic, the study determines it. `statistic`
+    and `not_worse_than` belong to a test of non-inferiority."""
     named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
     kinds = {kind: sorted(named & set(names)) for kind, names in FAMILIES.items() if named & set(names)}
     if len(kinds) > 1:
         several = " and ".join(f"on {kind} ({listed(names)})" for kind, names in kinds.items())
-        raise OptionError(f"gate: rules {several}; use a gate for each kind")
+        raise OptionError(f"gate: rules {several} cannot be tested together; use a gate for each kind of rule")
     if ALONE in kinds and not_worse_than:
-        raise OptionError(f"not_worse_than={not_worse_than!r} needs human ratings, the rules none; use two gates")
+        raise OptionError(
+            f"not_worse_than={not_worse_than!r} needs human ratings, but the other rules use none; use two gates"
+        )
     return next(iter(kinds), "labels" if study.labels else "scores or preferences")
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:
-    """The one metric of a selected study that matches an exact name or a glob."""
+    """Return the only metric of a selected study that matches an exact name or a glob."""
     metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(metrics) > 1:
-        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one: {listed(metrics)}")
+        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one of {listed(metrics)}")
     return metrics[0]
 
 
 def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
-    """Estimate of a rule in one aspect, with resamples."""
+    """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     named = [metric] if rule.against is None else [metric, rule.against]
     if missing := [name for name in named if name not in comparison.metrics]:
@@ -207,14 +218,14 @@ def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
 
 
 def _standing_by(ground: Sample) -> str:
-    """The statistic that ranks metrics in `agreement`."""
+    """Return the name of the statistic by which `agreement` ranks metrics."""
     alone = replace(ground, times=ground.times[:1])
     draws = {name: STATISTICS[name].compute(alone) for name in (ORDERING, CHOOSING)}
     return ranked_by(draws, len(ground.comparison.systems))
 
 
 def _clusters(ground: Sample, items: Bools) -> int:
-    """Number of clusters of items that count; all clusters if the file gives system scores, which are not by item."""
+    """Return the number of clusters with marked items. With system-level scores in the file, all clusters count."""
     comparison = ground.comparison
     has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))

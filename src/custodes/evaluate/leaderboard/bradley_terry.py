@@ -1,4 +1,4 @@
-"""Bradley-Terry models with ties, fitted to the comparisons of one rater, to counts, or with a metric correction."""
+"""Bradley-Terry models with ties, fitted to comparisons or counts of one rater, or with a metric correction."""
 
 from __future__ import annotations
 
@@ -30,25 +30,28 @@ from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from custodes.stats.strength.win_rates import PairRates, beyond_systems, pair_rates, system_intervals, system_rates
 
 KNOWN_ORDERS = 0.1
-"""Proportion of comparisons with a known presentation order below which the order is not adjusted for: comparisons
-merged over both orders carry no information on it, and a few others carry too little."""
+"""Strengths are adjusted for the presentation order only if at least this proportion of comparisons has a known order.
+
+Comparisons that are merged over both orders carry no information on the effect of the order."""
 
 NOT_RANDOM = 0.01
-"""Level of the tests that human comparisons are a random sample, or as numerous as their inclusion probabilities imply;
-below it no correction is made."""
+"""Level of two tests: that human comparisons are a random sample, and that their number agrees with the inclusion
+probabilities. If a p-value is below this level, no correction is made."""
 
 FEWEST_DIFFERENT = 5
-"""Comparisons in which human ratings and the metric must differ; fewer do not determine the errors of the metric, and
-standard errors would be nearly 0."""
+"""A correction requires this number of comparisons in which human ratings and the metric differ.
+
+Fewer do not determine the errors of the metric, and standard errors would be nearly 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: pairs are also tested by their own comparisons, which is valid only if the numbers of comparisons did
-    not depend on outcomes. `search_removal`: search the smallest set of comparisons whose removal changes the leader.
-    `by_pair`: the human comparisons of each pair are a random sample whose size may depend on the outcomes.
+    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. This is valid only if the
+    numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of comparisons
+    whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and the size of
+    the sample may depend on the outcomes.
     """
 
     n_systems: int
@@ -62,26 +65,26 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class FittedModel:
-    """Strengths, ranks and win rates by the comparisons of one rater.
+    """Strengths, ranks and win rates, estimated from the comparisons of one rater.
 
     Attributes
     ----------
     strengths, ranks
         Strengths and ranks of the systems.
     rates, rates_low, rates_high : arrays of shape (1 + B, systems), (systems,), (systems,)
-        Win rates with bounds.
+        Win rates, and the bounds of their intervals.
     pairs : PairRates or None
-        Win rates of the pairs of systems that were compared; None where the model is corrected.
+        Win rates of the pairs of systems that were compared; None if the model is corrected.
     direct : DirectTests or None
-        Tests of these pairs by their own comparisons; None where there is no test.
+        Tests of each pair by the comparisons between its two systems alone; None if there are no tests.
     removal : Removal or None
         The fewest comparisons whose removal changes the leader.
     more_battles : array of shape (pairs,)
-        Further comparisons that would decide each pair with 50 % power.
+        Number of further comparisons that would decide each pair with 50 % power.
     battles, opponents : int arrays of shape (systems,)
-        Number of comparisons, and of opponents, of each system.
+        Number of comparisons and number of opponents of each system.
     effects, unvaried : tuple of str
-        Names of the covariates of the model, and of those that strengths cannot be adjusted for.
+        Names of the covariates in the model, and names of the covariates that strengths cannot be adjusted for.
     missing : int
         Number of comparisons left out because a covariate is missing.
     """
@@ -109,10 +112,11 @@ class FittedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectedModel:
-    """The model of human comparisons on all comparisons of a metric; None with a `reason` where it cannot be fitted.
+    """Human strengths, estimated from the human comparisons and all comparisons of a metric.
 
-    `labels` and `battles` are counts of human comparisons and of the metric's; with `order_averaged` the presentation
-    order is averaged out, as annotators and metric saw different ones."""
+    If the `model` cannot be fitted, it is None and has a `reason`. `labels` is the number of human comparisons, and
+    `battles` is the number of comparisons of the metric. If `order_averaged`, annotators and metric saw outputs in
+    different presentation orders, and the order is averaged out."""
 
     metric: str
     labels: int
@@ -133,7 +137,7 @@ def fit_comparisons(
     covariates: Sequence[Covariate],
     options: Options,
 ) -> FittedModel:
-    """Fit the model of one rater's comparisons."""
+    """Fit the model to the comparisons of one rater."""
     _, battles, about = _model_data(comparisons, design, covariates)
     return _fitted(battles, rng, options, **about)
 
@@ -141,9 +145,9 @@ def fit_comparisons(
 def fit_counts(
     counts: pl.DataFrame, rng: np.random.Generator, *, systems: Sequence[str], independent: bool, options: Options
 ) -> FittedModel:
-    """Fit the model of one rater's counts, with the columns of `BY_ORDER`.
+    """Fit the model to a table of counts of one rater, with the columns of `BY_ORDER`.
 
-    Without intervals and tests unless comparisons are `independent` (no two of one item).
+    The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
     first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
     number = counts.select(list(SIGNS)).to_numpy()
@@ -168,13 +172,13 @@ def fit_counts(
 
 
 def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **about: Any) -> FittedModel:
-    """The model of comparisons; `about` are its further fields."""
+    """Fit the model to comparisons; `about` has the other fields of the result."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Strengths, win rates, ranks and points of each system, and sorted copies of them.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
     battles = battles.grouped()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
-    # Independent of the seed, so that a sentence with a win rate is the same with every seed.
+    # The generator does not depend on the seed, so that a sentence with a win rate is the same for every seed.
     rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
     pairs = pair_rates(battles, confidence=confidence)
     low, high = system_intervals(rates, battles, confidence=confidence)
@@ -204,7 +208,10 @@ def fit_corrected(
     covariates: Sequence[Covariate],
     options: Options,
 ) -> CorrectedModel:
-    """Fit the model of human comparisons on all comparisons of a metric between systems with human comparisons."""
+    """Fit human strengths to human comparisons and to comparisons of a metric.
+
+    Comparisons of the metric count if annotators compared both systems (with any system).
+    """
     n_systems = options.n_systems
     annotated = _per_system(human.first, human.second, n_systems) > 0
     chosen = metric.where(annotated[metric.first] & annotated[metric.second])
@@ -213,7 +220,9 @@ def fit_corrected(
     labels = int(labelled.sum())
     result = CorrectedModel(metric=metric.raters[0], labels=labels, battles=len(rows))
     if not 0 < labels < len(rows):
-        return replace(result, reason=f"annotators judged {'all' if labels else 'none'} of its comparisons")
+        return replace(
+            result, reason=f"annotators rated {'all' if labels else 'none'} of the comparisons of the metric"
+        )
     human_sign = np.where(labelled, human.sign[place], ABSENT).astype(np.int8)
     probabilities = design.probability[rows.item]
     probability = probabilities if np.isfinite(probabilities).all() else None
@@ -244,7 +253,7 @@ def fit_corrected(
     )
     if not proportions.all():
         constant = listed(list(compress(about["effects"], proportions == 0)))
-        reason = f"{constant} does not vary within systems where annotators judged, so it is not adjusted for"
+        reason = f"on the comparisons that annotators rated, {constant} does not vary within systems"
         return replace(result, reason=reason)
     fit = corrected(
         battles,
@@ -279,9 +288,9 @@ def fit_corrected(
 
 
 def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
-    """Whether annotators and metric can both be adjusted for the presentation order, or neither needs it.
+    """Whether one model can adjust annotators and metric for the presentation order, or no adjustment is needed.
 
-    human_order (labelled rows,): the order in which annotators saw them.
+    `human_order` (labelled rows,) is the order in which annotators saw the outputs.
     """
     pair, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
     return bool((human_order == metric_order).all()) or not (
@@ -290,11 +299,11 @@ def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_sy
 
 
 def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
-    """The reason why the presentation order of annotators cannot be averaged out; empty if both systems came first
-    equally often.
+    """Return the reason why the presentation order of annotators cannot be averaged out.
 
-    Order (n,) of comparisons with their pair of systems and cluster. Within each pair the numbers of the two orders are
-    compared, by clusters; all pairs together by a chi-squared test.
+    The reason is empty if both systems of each pair came first equally often. `order`, `pair` and `units` (n,) are the
+    presentation order, the pair of systems and the cluster of each comparison. The test compares the numbers of the two
+    orders of each pair, with a variance by clusters. A chi-squared test combines all pairs.
     """
     from scipy.stats import chi2
 
@@ -309,18 +318,18 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     if chi2.sf((sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
         return ""
     return (
-        "annotators saw one system of a pair first more often than the other, and the metric saw outputs in other "
-        "orders, so the results cannot be adjusted for the order, and the order does not average out"
+        "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
+        "different orders, so the effect of the order can neither be adjusted for nor averaged out"
     )
 
 
 def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
-    """The reason why `probability` (rows,) does not match the sampling of items: more or fewer items than expected have
-    human labels.
+    """Return the reason why `probability` (rows,) does not match the sampling of items; empty if it matches.
 
-    `labelled` and `item` are those of rows, `units` (items,) the clusters. The test statistic is the number of
-    annotated items minus the sum of the probabilities, divided by the larger of the binomial and the clustered standard
-    error.
+    The reason is that more or fewer items than expected have human labels. `labelled` and `item` (rows,) tell whether
+    a row has a human label, and which item it compares. `units` (items,) are the clusters. The test statistic is the
+    number of annotated items minus the sum of the probabilities. It is divided by the binomial or the clustered
+    standard error, whichever is larger.
     """
     from scipy.special import erfc
 
@@ -333,7 +342,7 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
     if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
         return ""
     return (
-        f"annotators judged {sampled.sum()} of {len(items)} items, but the probabilities in the "
+        f"annotators rated {sampled.sum()} of {len(items)} items, but the probabilities in the "
         f"items table add up to {expected.sum():.3g}"
     )
 
@@ -341,7 +350,7 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
 def _model_data(
     comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
 ) -> tuple[Comparisons, Battles, dict[str, Any]]:
-    """The comparisons with known covariates, the data of their model, and its fields on covariates."""
+    """Return the comparisons with known covariates, the data for the fit, and the model's fields about covariates."""
     values = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
     unknown = [name for name, column in values.items() if np.isnan(column).all()]
     complete = np.ones(len(comparisons), dtype=bool)
@@ -367,9 +376,9 @@ def _model_data(
 def _identified(
     columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
 ) -> tuple[Floats, dict[str, Any]]:
-    """Covariates (n, k) not determined by the systems, and the fields of the model on covariates.
+    """Return covariates (n, k) that the systems do not determine, and the model's fields about covariates.
 
-    The presentation order is not a covariate if verdicts do not depend on it.
+    The presentation order is a covariate only if it is known and varies (see `order_matters`).
     """
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
@@ -380,9 +389,9 @@ def _identified(
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
-    """Whether the order of enough comparisons is known, and some pair was shown in both orders.
+    """Whether the presentation order of enough comparisons is known, and some pair was shown in both orders.
 
-    `pair` and `order` of rows (n,), and the `number` of comparisons of each row, 1 if None.
+    `pair` and `order` (n,) describe the rows. `number` (n,) is the number of comparisons in each row; None means 1.
     """
     is_known = np.abs(order) == 1
     if not is_known.any() or np.average(is_known, weights=number) < KNOWN_ORDERS:
@@ -391,7 +400,7 @@ def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool
 
 
 def matched(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
-    """(n,): the row of human comparisons on the same outputs as each row, and whether there is one."""
+    """(n,): the position of the human comparison on the same outputs as each row, and whether there is one."""
     place = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
     return place, human.keys[place] == rows.keys
 

@@ -1,4 +1,4 @@
-"""Optional covariates: differences between two outputs in properties other than quality."""
+"""Covariates of comparisons: differences between two outputs in properties other than quality."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LENGTH = "length"
 """The covariate computed from texts: log ratio of the numbers of words of two outputs."""
 
 SHOWN_FIRST = "shown first"
-"""The effect of the presentation order, a covariate wherever the order is known and varies."""
+"""The covariate for the presentation order; it is used if the order is known and varies."""
 
 
 TIES = "ties"
-"""The parameter of ties of the Davidson model, shown among the effects."""
+"""The tie parameter of the Davidson model, which the table of effects contains."""
 
 UNITS: Mapping[str, str] = {
     TIES: "odds of a tie to a win",
@@ -30,18 +30,18 @@ UNITS: Mapping[str, str] = {
     LENGTH: "log odds per log ratio of words",
 }
 OTHER_UNIT = "log odds per standard deviation"
-"""Units of effects by covariate; other covariates are standardised."""
+"""Units of effects by covariate. Covariates without an entry are standardised."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Covariate:
-    """A number for outputs: `rows` with the columns item, system and value."""
+    """A numeric property of outputs: `rows` has the columns item, system and value."""
 
     name: str
     rows: pl.DataFrame
 
     def differences(self, comparisons: Comparisons) -> Floats:
-        """(n,): value of the first system minus that of the second; NaN if one of them has none."""
+        """(n,): value of the first output minus value of the second output; NaN if a value is missing."""
         n_systems = len(comparisons.systems)
         item = label_codes(self.rows["item"], comparisons.items)
         system = label_codes(self.rows["system"], comparisons.systems)
@@ -57,7 +57,7 @@ class Covariate:
 
 
 def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
-    """Values at `outputs`, from `value` at the sorted `output`; NaN for an output without one.
+    """Return the values of `outputs`, looked up in the sorted `output` with their `value`; NaN for unknown outputs.
 
     >>> _value_of(np.array([2, 5, 9]), np.array([2, 9]), np.array([0.1, 0.9])).tolist()
     [0.1, nan, 0.9]
@@ -78,13 +78,13 @@ def check_names(names: Sequence[str], study: Study) -> None:
             )
         if name != LENGTH and name not in scored:
             raise OptionError(
-                f"covariates={name!r}: no rater of that name gave scores{suggestion(name, [LENGTH, *scored])}; allowed:"
-                f" {LENGTH} (needs texts), or one of {listed(scored) or 'no rater here'}"
+                f"covariates={name!r}: no rater with this name gave scores{suggestion(name, [LENGTH, *scored])}; "
+                f"allowed are {LENGTH} (needs texts) and raters with scores ({listed(scored) or 'this study has none'})"
             )
 
 
 def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
-    """The covariate of a valid name: log words, or a rater's scores in standard deviations."""
+    """Return the covariate with a valid name: the log number of words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
         words = pl.col("text").str.count_matches(r"\S+").clip(1).log()

@@ -46,21 +46,24 @@ from custodes.stats.strength.strengths import TieModel
 Fit = Callable[[np.random.Generator], FittedModel | CorrectedModel]
 
 CORRECTED = "corrected:"
-"""Prefix of a metric's name for human comparisons corrected by the metric."""
+"""Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
 
 FEW_RATERS = 3
-"""Maximum number of raters that are all displayed by default; with more, only annotators and the best correction."""
+"""Up to this number of raters, all raters are displayed by default; with more, only annotators and the best correction.
+"""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
-    """The row of `corrected` with the largest saving of each aspect, if anything was corrected."""
+    """Return the row of `corrected` with the largest saving of each aspect; aspects without a correction have none."""
     rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
     return rows.unique("aspect", keep="first", maintain_order=True)
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of annotators, alone and with the correction that saves most; all rows with few raters or without
-    annotators."""
+    """Return the rows of annotators, without correction and with the correction that saves most.
+
+    With few raters, or without annotators, return all rows.
+    """
     raters = board.systems["rater"]
     if raters.n_unique() <= FEW_RATERS or HUMAN not in raters:
         return table
@@ -84,32 +87,38 @@ class Leaderboard(Result):
     PICTURE = "leaderboard_strengths"
 
     systems: pl.DataFrame = table(
-        "One row per rater and system, the strongest first.",
+        "One row per rater and system, with the strongest system first.",
         label(
-            "rater", f"`{HUMAN}` (combined annotators), a metric, or `{CORRECTED}METRIC` (annotators corrected by it)"
+            "rater",
+            f"`{HUMAN}` (combined annotators), a metric, or `{CORRECTED}METRIC` (annotators, corrected by the metric)",
         ),
         label("system", "name of the system"),
-        count("battles", "comparisons with another system on one item"),
-        count("opponents", "systems it was compared with", essential=False),
+        count("battles", "number of comparisons with another system on one item"),
+        count("opponents", "number of other systems that the system was compared with", essential=False),
         share(
             "win_rate",
-            "proportion of points against an opponent, a tie half a point, mean over opponents",
+            "proportion of points against an opponent, averaged over opponents; a tie counts half a point",
             interval=True,
         ),
         score(
             "strength",
-            "log odds of winning against a system of strength 0; the mean of all is 0. A bound is "
-            "null where the data do not determine it",
+            "log odds of winning against a system of strength 0; the mean over all systems is 0. A bound is null if "
+            "the data do not determine it",
             unit="log odds",
             interval=True,
         ),
         count("rank", "rank by strength, from 1; the interval holds for all systems jointly", interval=True),
         letters("group", "systems of one rater that share a letter do not differ significantly; null without a test"),
-        flag("may_be_first", "whether no other system (of its part) is significantly stronger", "May be first"),
+        flag(
+            "may_be_first",
+            "whether no other system of the connected part is significantly stronger",
+            "May be first",
+        ),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
         count(
             "part",
-            "connected part, 1 the largest; systems of different parts cannot be compared, not even through others",
+            "number of the connected part (1: largest); systems of different parts cannot be compared, not even "
+            "through other systems",
             essential=False,
         ),
         rows=lambda made: main_rows(made, made.systems),
@@ -118,27 +127,28 @@ class Leaderboard(Result):
         "One row per rater and pair of compared systems.",
         label("rater", "as in `systems`"),
         *PAIR,
-        count("battles", "comparisons between the two"),
-        count("wins", "of system_a", "A better"),
-        count("ties", "ties between the two"),
-        count("losses", "of system_a", "B better"),
-        share("win_rate", "win rate of system_a, a tie half a win", interval=True),
+        count("battles", "number of comparisons between the two systems"),
+        count("wins", "number of wins of system_a", "A better"),
+        count("ties", "number of ties between the two systems"),
+        count("losses", "number of losses of system_a", "B better"),
+        share("win_rate", "win rate of system_a; a tie counts half a win", interval=True),
         share("expected", "win rate expected from the strengths, at equal covariates"),
-        score("difference", "strength of system_a minus that of system_b", interval=True, essential=False),
+        score("difference", "strength of system_a minus strength of system_b", interval=True, essential=False),
         p_value("p_adjusted", "test of equal strengths, adjusted for all pairs of the rater", "p, all tested"),
         label(
             "decision",
-            "`+` system_a is significantly stronger, `-` system_b, `=` no significant difference; null without a test",
+            "`+`: system_a is significantly stronger, `-`: system_b is significantly stronger, `=`: no significant "
+            "difference; null without a test",
         ),
         label(
             "note",
-            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` spans the level, and "
-            "the decision is `=`",
+            f"empty, or `{AT_THRESHOLD}`: the significance level lies within the Monte Carlo error of `p_adjusted`, "
+            "and the decision is `=`",
         ),
         p_value(
             "p_direct",
-            "test that both systems are equally strong, from their own comparisons alone (exact binomial "
-            "test, Holm over the pairs); null if the number of comparisons depended on their outcomes",
+            "test of equal strengths by the comparisons between the two systems alone (exact binomial test, Holm over "
+            "the pairs); null if the number of comparisons depended on outcomes",
             essential=False,
         ),
         label("direct", "`+`, `-` or `=` by `p_direct`", essential=False),
@@ -149,38 +159,41 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "further comparisons of an undecided pair, ties included, that would give this joint test 50 % power to"
-            f" decide it; null if it is decided, if {MOST:.0f} times the current information does "
-            f"not suffice, or for more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included) with which the joint test would have 50 % power to decide an"
+            f" undecided pair; null if the pair is decided, if {MOST:.0f} times the current information does not "
+            f"suffice, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
     )
     cycles: pl.DataFrame = table(
-        "One row per rater and group of systems that beat each other in a cycle, by the column `direct` of `pairs`.",
+        "One row per rater and group of systems that beat one another in a cycle, by the column `direct` of `pairs`.",
         label("rater", "as in `systems`"),
         label(
             "cycle",
             (
-                "systems of the cycle, each significantly better than the next system; if the group has several "
-                "cycles, the cycle whose smallest win rate is largest"
+                "systems of the cycle: each system is significantly better than the next system; if the group has "
+                "several cycles, the cycle whose smallest win rate is largest"
             ),
         ),
-        share("win_rate", "smallest win rate of a system of the cycle against the next"),
+        share("win_rate", "smallest win rate of a system of the cycle against the next system"),
         p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
         count(
             "systems",
-            "number of systems in the group; each system beats every other system directly or through further systems",
+            "number of systems in the group; each system beats every other system directly or through other systems",
             essential=False,
         ),
     )
     interim: pl.DataFrame = table(
-        "One row per pair of a study that was annotated with interim analyses: the last completed one, as"
-        " `annotate status` shows it.",
+        "Last completed interim analysis of each pair, if the study was annotated with interim analyses; as in"
+        " `annotate status`.",
         *PAIR,
-        count("looks", "completed interim analyses", "Analyses"),
-        count("n", "answers in the last interim analysis, including those of annotators who were excluded later"),
-        label("decision", "`+` system_a is better, `-` system_b, `=` neither; each pair is tested by itself"),
+        count("looks", "number of completed interim analyses", "Analyses"),
+        count("n", "answers in the last interim analysis, including answers of annotators who were excluded later"),
+        label(
+            "decision",
+            "`+`: system_a is better, `-`: system_b is better, `=`: no decision; each pair is tested separately",
+        ),
         difference(
             "margin",
             "wins minus losses of system_a as a proportion; adjusted for interim analyses if the pair has ended",
@@ -189,29 +202,30 @@ class Leaderboard(Result):
         essential=False,
     )
     leaders: pl.DataFrame = table(
-        "How few comparisons determine which system is strongest: a row for human ratings, or per metric without them.",
+        "How few comparisons determine which system is strongest: one row for human ratings; without human ratings, "
+        "one row per metric.",
         label("rater", "as in `systems`"),
         label("leader", "the system with the greatest strength"),
-        label("successor", "the system that leads after the removal"),
+        label("successor", "the system that leads after the removal of these comparisons"),
         count(
             "removals",
-            "smallest number of comparisons found whose removal changes the "
-            f"leader; null if a system won or lost everything and for more than {MOST_PAIRS:,} pairs",
+            "number of comparisons in the smallest set found whose removal changes the leader; null if a system won or "
+            f"lost all comparisons, or if there are more than {MOST_PAIRS:,} pairs",
         ),
         share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
     )
     effects: pl.DataFrame = table(
-        "One row per rater and further effect on a comparison.",
+        "One row per rater and effect on a comparison, other than strengths.",
         label("rater", "as in `systems`"),
         label(
             "effect",
-            f"`ties`: parameter of ties in the Davidson model, where there are ties; `{SHOWN_FIRST}`: "
-            "effect of being shown first; and the covariates",
+            f"`ties`: tie parameter of the Davidson model, if there are ties; `{SHOWN_FIRST}`: effect of being shown "
+            "first; otherwise the name of a covariate",
         ),
         score(
             "value",
-            "effect in log odds; for ties the parameter",
+            "effect in log odds; for ties, the tie parameter",
             interval=True,
         ),
         label("unit", "unit of `value`"),
@@ -219,50 +233,56 @@ class Leaderboard(Result):
         rows=lambda made: main_rows(made, made.effects),
     )
     reference: pl.DataFrame = table(
-        "One row per rater and system, where the rater compared all systems with one reference system.",
+        "One row per rater and system, if the rater compared all systems with one reference system.",
         label("rater", "as in `systems`"),
         label("system", "name of the system"),
-        label("reference", "the system with which all were compared"),
+        label("reference", "the system that all other systems were compared with"),
         count("n", "comparisons with the reference", "n"),
         share(
             "win_rate",
-            "mean probability of winning by the judge (AlpacaEval's win rate); without probabilities the discrete one",
+            "mean probability of winning according to the judge (AlpacaEval's win rate); without probabilities, the "
+            "discrete win rate",
             interval=True,
         ),
-        share("discrete_win_rate", "proportion won, a tie counts half", "Discrete win rate", interval=True),
+        share(
+            "discrete_win_rate",
+            "proportion of comparisons won; a tie counts half a win",
+            "Discrete win rate",
+            interval=True,
+        ),
         share(
             "length_controlled_win_rate",
-            "win rate at equal lengths: logistic regression on tanh of the difference of lengths in its standard"
-            " deviations, after Dubois et al. 2024, without their instruction effects",
+            "win rate at equal lengths: logistic regression on tanh of the standardised difference of lengths, as in"
+            " Dubois et al. 2024, but without instruction effects",
             "Win rate at equal length",
             interval=True,
         ),
         label("reason", "why there is no win rate at equal length", essential=False),
     )
     corrected: pl.DataFrame = table(
-        "One row per metric with more comparisons than annotators have.",
-        label("metric", "its name"),
-        count("labels", "comparisons judged by annotators and metric"),
-        count("battles", "comparisons judged by the metric, between systems with human comparisons"),
-        score("power", "weight of the metric where there is no human comparison: 0 ignored, 1 fully followed"),
+        "One row per metric that has more comparisons than the annotators.",
+        label("metric", "name of the metric"),
+        count("labels", "comparisons rated by both annotators and metric"),
+        count("battles", "comparisons rated by the metric, between systems with human comparisons"),
+        score("power", "weight of the metric on comparisons without human rating (0: ignored, 1: fully followed)"),
         share(
             "saving",
-            "proportion of human comparisons that the metric replaces: 1 - variance corrected / "
-            "annotators alone; null where a system won or lost everything by annotators",
+            "proportion of human comparisons that the metric replaces: 1 - variance with correction / variance without "
+            "correction; null if a system won or lost all human comparisons",
         ),
         p_value(
             "p_random",
-            "test of 'the human comparisons are a random part of all', which correction needs; null where the study"
-            " drew them at random or probabilities are known",
+            "test of 'the human comparisons are a random part of all comparisons', which the correction assumes; null "
+            "if the study drew them at random or if probabilities are known",
             "p, random part",
         ),
-        label("reason", "why there is no correction; else empty"),
+        label("reason", "why there is no correction; otherwise empty"),
     )
 
 
 @question(
     "custodes leaderboard demo --metrics judge --aspect fluency",
-    covariates="Adjust for: length (of texts), or a rater with scores; comma list or repeated.",
+    covariates="Covariates to adjust for: length (of texts), or a rater with scores; comma list or repeated.",
     tie_model="Model of ties: a third outcome (davidson), or half a win each.",
 )
 def leaderboard(
@@ -281,17 +301,18 @@ def leaderboard(
     Notes
     -----
     A comparison consists of two outputs of one item that a rater scored or compared; scores are compared by the tie
-    rule. `strength` follows the Bradley-Terry model with ties by Davidson: two systems whose strengths differ by d have
-    odds of exp(d). A known and varying presentation order is adjusted for, and so is each of `covariates`: 'length'
-    (log ratio of words of two texts), or a rater (its scores in standard deviations). Intervals use clusters of items;
-    those of ranks, groups and decisions hold jointly for all systems of a rater.
+    rule. `strength` follows the Bradley-Terry model with ties by Davidson: if the strengths of two systems differ by d,
+    the odds of a win are exp(d). The model adjusts for the presentation order if the order is known and varies. It also
+    adjusts for each of `covariates`: 'length' (log ratio of the numbers of words of two texts), or a rater (the scores
+    in standard deviations). Intervals use clusters of items. Intervals of ranks, groups and decisions hold jointly for
+    all systems of a rater.
 
     The combined annotators are 'human'. If a metric has more comparisons than the annotators, 'corrected:METRIC'
-    estimates human strengths on all comparisons from both sources. It assumes that the annotated comparisons are a
-    random sample (or that the items table gives their `probability`); if a test rejects this, or the errors of the
-    metric cannot be estimated, its values are null. Studies of annotators alone or metrics alone are allowed. Counts
-    (`count_battles`, `count_pairs`) can replace the study; they have no clusters, so intervals are null unless every
-    comparison has its own item.
+    estimates human strengths from the ratings of annotators and metric on all comparisons. The correction assumes that
+    the annotated comparisons are a random sample, or that the items table gives their `probability`. If a test rejects
+    this assumption, or if the errors of the metric cannot be estimated, the corrected values are null. Studies with
+    annotators only or with metrics only are allowed. Counts (`count_battles`, `count_pairs`) can replace the study.
+    Counts have no clusters, so they have intervals only if no two comparisons share an item.
 
     References
     ----------
@@ -344,8 +365,8 @@ def leaderboard(
     for name in names:
         if all(name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
             raise OptionError(
-                f"covariates={name!r}: it does not vary within systems, so its effect cannot be separated "
-                "from their strengths; leave it out"
+                f"covariates={name!r}: the covariate does not vary within systems, so its effect cannot be separated "
+                "from the strengths; omit this covariate"
             )
     rules, tables, more = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
@@ -358,12 +379,12 @@ def leaderboard(
         )
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
-    message = f"adjusted for and therefore not ranked by: {listed(adjusted)}"
+    message = f"the model adjusts for these raters, so there is no ranking by them: {listed(adjusted)}"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
 
 
 def _interim(looks: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows of the last interim analysis of each pair."""
+    """Return the rows of the table `interim`: the last interim analysis of each pair."""
     sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
     bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
     return last_looks(looks).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()
@@ -380,10 +401,10 @@ def _models(
     overall: bool,
     options: Options,
 ) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
-    """Label of the model of each aspect and rater, human ratings first, and fit by label; raters used as covariates are
-    left out.
+    """Return the label of the model of each aspect and rater (human ratings first), and the fit function of each label.
 
-    A metric that rates outputs as a whole has one model for all aspects if `overall`.
+    Raters used as covariates are left out. If `overall`, a metric that rates outputs as a whole has one model for all
+    aspects.
     """
     models, fits = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
@@ -392,11 +413,12 @@ def _models(
         rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
         of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
-        # For metrics only in studies without annotators: the search refits many models.
+        # In studies with annotators, metrics are not searched, because the search refits many models.
         of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
             models[aspect, HUMAN] = f"{aspect}|{HUMAN}"
-            fits[models[aspect, HUMAN]] = partial(of_aspect, human)
+            weighted = comparison.design.weighted_by_selection
+            fits[models[aspect, HUMAN]] = partial(of_aspect, human, design=weighted)
             for name, metric in rows.items():
                 if not matched(human, metric)[1].all():
                     models[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
@@ -411,7 +433,10 @@ def _models(
 def _models_of_counts(
     counts: OutcomeCounts, *, options: Options, notes: list[Note]
 ) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
-    """The same for counts, which have one aspect; `notes` receives the limitations of counts."""
+    """Return labels and fit functions for counts, in the same form as `_models`. Counts have one aspect.
+
+    The limitations of counts are appended to `notes`.
+    """
     fits, dependent = dict[str, Fit](), []
     for rater in counts.raters:
         rows = counts.outcomes.filter(pl.col("rater") == rater)
@@ -422,16 +447,18 @@ def _models_of_counts(
             dependent.append(rater)
     message = (
         f"{listed(dependent, limit=4)}: counts do not record which comparisons share an item, so "
-        "there are no intervals and no tests; give the study itself for these"
+        "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
     notes += noted(("counts-share-items", bool(dependent), message))
     return {("", rater): f"|{rater}" for rater in counts.raters}, fits
 
 
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
-    """Raise `OptionError` for options that need more than counts, `InputError` for fewer than two systems."""
+    """Raise `OptionError` for options that need more than counts, and `InputError` for fewer than two systems."""
     if covariates:
-        raise OptionError(f"covariates={covariates[0]!r}: counts hold no texts and no scores; give the study itself")
+        raise OptionError(
+            f"covariates={covariates[0]!r}: counts contain no texts and no scores; give the study instead of counts"
+        )
     check_default(setting)
     if len(systems) < 2:
-        raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")
+        raise InputError(f"counts: {len(systems)} systems are not enough; give counts of at least two systems")

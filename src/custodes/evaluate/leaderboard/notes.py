@@ -19,7 +19,7 @@ from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.stats.arrays import Bools
 
 FEWEST = 12
-"""With fewer clusters, intervals are noted as unreliable."""
+"""If there are fewer clusters, a note says that intervals are unreliable."""
 
 
 def notes_on(
@@ -31,7 +31,7 @@ def notes_on(
     rules: Sequence[str],
     resamples: int,
 ) -> list[Note]:
-    """Notes of one aspect, by models of each rater; `rules` are those of existing notes."""
+    """Return the notes of one aspect on the model of each rater; `rules` are the rules of existing notes."""
     label = label_of(aspect)
     raters = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in models.items():
@@ -39,14 +39,14 @@ def notes_on(
             raters[rule, message].append(rater)
     for correction in corrected:
         if correction.reason:
-            message = f"not corrected, as {correction.reason}"
+            message = f"there is no correction, because {correction.reason}"
             if correction.p_random < NOT_RANDOM:
-                message += "; the ranking by annotators holds only for the comparisons that they judged"
+                message += "; the ranking by annotators holds only for the comparisons that annotators rated"
             raters["not-corrected", message].append(correction.metric)
         elif correction.order_averaged:
             message = (
-                "annotators saw both systems first equally often, in other orders than the metric; "
-                "the order is averaged out"
+                "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
+                "saw both systems of a pair first equally often"
             )
             raters["order-averaged", message].append(correction.metric)
     notes = [
@@ -55,24 +55,24 @@ def notes_on(
     ]
     if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
         message = (
-            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}; if these "
-            "are sides of a pair (chosen, rejected) and not systems, a leaderboard has no meaning"
+            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}; if the two systems "
+            "are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
         )
         notes += noted(("one-sided-annotators", True, message), aspect=aspect)
     if HUMAN in models and (tests := models[HUMAN].direct) is not None:
         message = (
-            f"strengths do not fit {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of systems by human"
-            f" ratings{label}: the win rate differs significantly from the expected one (column p_fit of pairs)"
+            f"strengths by human ratings do not fit {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of"
+            f" systems{label}: the win rate differs significantly from the expected win rate (column p_fit of pairs)"
         )
         notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)
     fewest = min((model.strengths.clusters for model in models.values()), default=FEWEST)
     notes += few_clusters_notes(fewest, resamples, fewest=FEWEST, aspect=aspect)
-    one = f"one item or cluster only{label}: no resampling, and so no intervals"
+    one = f"there is only one item or cluster{label}, so nothing can be resampled and there are no intervals"
     return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
 
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
-    """Rules and messages of one model."""
+    """Return the rules and messages of the notes on one model."""
     part, unknown, pairs = parts(model), model.unknown, model.pairs
     members = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
     separate = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members)}"
@@ -83,7 +83,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
         (
             "no-battle",
             unknown.any() and pairs is not None,
-            f"no comparison of {_some(systems, unknown)}, so nothing can be estimated for them",
+            f"there are no comparisons of {_some(systems, unknown)}, so their strengths cannot be estimated",
         ),
         ("split", len(members) > 1, f"{separate}. Ranks and groups hold within each part"),
         ("all-ties", ties_only, "every comparison is a tie, so systems do not differ"),
@@ -92,30 +92,31 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
             "not-all-met",
             not_met and pairs is not None,
             "not all pairs of systems were compared, so win rates are against different opponents; strengths account "
-            "for it",
+            "for the opponents",
         ),
     ]
     for cycle, rate, _, _ in cycles(model):
         beaten = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
         message = (
             f"{beaten} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
-            " systems: read their pairs, not their strengths"
+            " systems; read the table pairs instead of the strengths"
         )
         messages.append(("cycle", True, message))
     messages += [
-        ("unvaried", True, f"{name} does not vary within systems, so it is not adjusted for") for name in model.unvaried
+        ("unvaried", True, f"{name} does not vary within systems, so strengths are not adjusted for {name}")
+        for name in model.unvaried
     ]
     messages.append(("no-covariate", model.missing, f"{model.missing} comparisons without a covariate are excluded"))
     return [(rule, message) for rule, applies, message in messages if applies]
 
 
 def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
-    """The message on systems whose strength is finite only by a penalty; empty without any."""
+    """Return the message on systems whose strength is finite only by a penalty; empty if there is no such system."""
     unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     kinds = (
         (rate == 1, "won every comparison"),
         (rate == 0, "lost every comparison"),
-        (~np.isin(rate, [0, 1]), "won or lost everything against others, alone or as a group"),
+        (~np.isin(rate, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
     )
     groups = [f"{_some(systems, unbounded & which)} {what}" for which, what in kinds if (unbounded & which).any()]
     if not groups:

@@ -1,4 +1,4 @@
-"""Win rates against a system with which all others were compared, as AlpacaEval and Arena-Hard report them."""
+"""Win rates against a reference system that all other systems were compared with, as in AlpacaEval and Arena-Hard."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from custodes.stats.intervals import student_quantile
 from custodes.stats.logistic import first_coefficient
 
 FEWEST_ON_A_SIDE = 0.1
-"""Minimum proportion of outputs longer than those of the reference, and of outputs shorter than these."""
-EXTRAPOLATED = f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer, or shorter, than the reference's"
+"""Minimum proportion of outputs that are longer than the reference's output, and minimum proportion that are shorter.
+"""
+EXTRAPOLATED = (
+    f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer (or shorter) than the reference's output"
+)
 FEWEST_SYSTEMS = 2
-"""Minimum number of systems besides the reference. With one, either system of the pair could be the reference."""
+"""Minimum number of systems besides the reference. With only one, either system of the pair could be the reference."""
 
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Rows of the table `reference`, the highest win rate first."""
+    """Yield the rows of the table `reference`, with the highest win rate first."""
     verdicts = of_aspect(study.preferences.frame, aspect)
     for (rater,), rows in verdicts.group_by("rater", maintain_order=True):
         reference = _reference(rows)
@@ -38,15 +41,15 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
 
 
 def _reference(rows: pl.DataFrame) -> str | None:
-    """The only system that takes part in every comparison."""
+    """Return the system that takes part in every comparison; None if there is no such system or more than one."""
     pairs = rows.select("system_a", "system_b").unique()
     common = set.intersection(*({*pair} for pair in pairs.iter_rows()))
     return common.pop() if len(common) == 1 and pairs.height >= FEWEST_SYSTEMS else None
 
 
 def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
-    """System, cluster, `won` (1, .5, 0), `graded` (probability of winning) and `longer` (characters) of each
-    verdict."""
+    """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
+    `longer` (length minus length of the reference, in characters)."""
     first = pl.col("system_b") == reference
     p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
     points = pl.when(first).then(p_a).otherwise(p_b) + p_tie / 2
@@ -88,7 +91,7 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
-    """A mean with Student's t interval, by clusters."""
+    """Return a mean and the bounds of Student's t interval over clusters."""
     n_units = int(units.max()) + 1
     sums, sizes = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
     mean = float(values.mean())
@@ -100,7 +103,7 @@ def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
 
 
 def _length_controlled(won: Floats, longer: Floats, units: Ints, confidence: float) -> Sequence[float]:
-    """The win rate at equal lengths, by a logistic regression on tanh of the difference of lengths."""
+    """Return the win rate at equal lengths, by logistic regression on tanh of the difference of lengths."""
     spread = float(longer.std())
     if not spread > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan

@@ -18,7 +18,7 @@ from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
 ELO, ELO_MEAN = 400 / np.log(10), 1000
-"""Slope and offset of the Elo scale: points per unit of strength, and points of strength 0."""
+"""Slope and offset of the Elo scale: points per unit of strength, and points at strength 0."""
 
 
 def rows_of(
@@ -28,7 +28,10 @@ def rows_of(
     systems: Sequence[str],
     confidence: float,
 ) -> dict[str, dict[str, Any]]:
-    """The columns of every table of an aspect, from models by rater and corrections (also those without a model)."""
+    """Return the columns of every table of an aspect, from models by rater and from corrections.
+
+    Corrections without a model have a row with the reason.
+    """
     names = np.array(systems, dtype=object)
     return {
         "systems": _stacked(_systems(rater, model, names, confidence) for rater, model in models.items()),
@@ -54,14 +57,14 @@ def rows_of(
 
 
 def parts(model: FittedModel) -> Ints:
-    """(systems,): number of the connected component of each system, 1 for that with most comparisons."""
+    """(systems,): number of the connected component of each system; component 1 has the most comparisons."""
     component = model.strengths.component
     size = np.bincount(component, weights=model.battles)
     return np.asarray(np.argsort(np.argsort(-size, kind="stable"))[component] + 1)
 
 
 def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
-    """The rows of a rater, sorted by component and strength."""
+    """Return the rows of a rater in the table `systems`, sorted by component and strength."""
     strengths, ranks, unknown = model.strengths, model.ranks, model.unknown
     estimate, part = strengths.draws[0], parts(model)
     columns = _with_bounds("strength", strengths.draws, model, confidence)
@@ -93,7 +96,7 @@ def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: floa
 
 
 def _with_bounds(name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
-    """An estimate as a column, with the bounds of its interval from the resamples of a model."""
+    """Return an estimate as the column `name`, and the bounds of its interval from the resamples of a model."""
     low, high = interval(draws, confidence=confidence, n_units=model.strengths.n_units)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
@@ -104,7 +107,10 @@ def _tested(model: FittedModel) -> bool:
 
 
 def _groups(model: FittedModel, part: Ints, order: Ints) -> np.ndarray:
-    """Group letters, preceded by the component's number if there are several; None for systems without a comparison."""
+    """Return the group letters of the systems; None for systems without a comparison.
+
+    If there are several components, the number of the component precedes the letters.
+    """
     groups = np.full(len(part), None, dtype=object)
     numbers = np.unique(part[~model.unknown])
     for number in numbers:
@@ -149,7 +155,7 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
 
 
 def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
-    """Tests of pairs by their own comparisons; null without them."""
+    """Return the columns of direct tests, which use only the comparisons of one pair; null if there are no tests."""
     if tests is None:
         unknown = np.full(n_pairs, np.nan)
         return {"p_direct": unknown, "direct": np.full(n_pairs, None), "p_fit": unknown}
@@ -159,10 +165,10 @@ def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
 
 
 def cycles(model: FittedModel) -> list[tuple[list[int], float, float, int]]:
-    """Cycles of systems that win against each other, by their direct comparisons.
+    """Return the cycles of systems in which each system significantly beats the next system by direct comparisons.
 
-    Each as its systems in order, the smallest win rate against the next, the largest p-value, and the number of systems
-    in the group.
+    A cycle is a tuple of the systems in order, the smallest win rate against the next system, the largest p-value, and
+    the number of systems in the group.
     """
     pairs, tests = model.pairs, model.direct
     if pairs is None or tests is None or not tests.better.any():
@@ -224,7 +230,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
 
 
 def _stacked(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of all raters, joined: numbers as arrays, others as lists."""
+    """Return the joined columns of all raters; numeric columns are arrays, other columns are lists."""
     blocks = list(rows)
     columns = {
         name: np.concatenate([np.asarray(block[name]) for block in blocks]) for name in (blocks[0] if blocks else ())

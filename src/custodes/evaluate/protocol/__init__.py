@@ -1,4 +1,4 @@
-"""The annotation protocol: replayed on collected data, planned by simulation, or run live."""
+"""The annotation protocol, which can be replayed on collected data, planned by simulation, or run live."""
 
 from lazy_loader import attach
 

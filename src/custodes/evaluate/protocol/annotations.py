@@ -1,4 +1,4 @@
-"""Human preferences in random order, with the preferences of a metric, for simulating a protocol."""
+"""Human preferences in random order and preferences of a metric, as input for the simulation of a protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.stats.stopping.allocation import annotation_kinds, annotation_orde
 from custodes.stats.stopping.replay import Answers
 
 IDEAL = "ideal"
-"""The simulated metric of Appendix E."""
+"""Name of the simulated metric of Appendix E."""
 
 IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 """Mixture matrix [metric, human] of the ideal metric, with columns that sum to 1 (Deriu et al. 2023, Appendix E)."""
@@ -28,10 +28,10 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 @dataclass(frozen=True, kw_only=True)
 class RatedPairs(PairItems):
-    """Pairs with human ratings, and a metric's preferences.
+    """Pairs of systems with human ratings, and the preferences of a metric.
 
-    `metric` (pairs, items) is `ABSENT` where the metric has no preference; `metric_more` (pairs, 3) counts the metric's
-    wins, ties and losses on further items.
+    `metric` (pairs, items) is `ABSENT` if the metric has no preference. `metric_more` (pairs, 3) counts the wins, ties
+    and losses by the metric on further items.
     """
 
     metric: Signs
@@ -39,12 +39,12 @@ class RatedPairs(PairItems):
 
     @property
     def outcome(self) -> Ints:
-        """(pairs, 3): human wins, ties and losses."""
+        """(pairs, 3): numbers of wins, ties and losses by human ratings."""
         return outcome_of(self.human)
 
     @property
     def metric_outcome(self) -> Ints:
-        """(pairs, 3): the metric's wins, ties and losses over all items."""
+        """(pairs, 3): numbers of wins, ties and losses by the metric over all items."""
         return outcome_of(self.metric) + self.metric_more
 
     @property
@@ -59,22 +59,22 @@ class RatedPairs(PairItems):
 
     @property
     def mode(self) -> Floats:
-        """(pairs, 3): proportions of human outcomes, the mode of that posterior, as in the paper."""
+        """(pairs, 3): proportions of human outcomes, as posterior modes under a uniform prior (as in the paper)."""
         return ratio(self.outcome, self.outcome.sum(axis=-1, keepdims=True))
 
     def reference(self, gamma: float) -> Signs:
-        """(pairs,): the decisions on all annotations, with effective counts."""
+        """(pairs,): the decisions with all annotations, from effective counts."""
         worth = self.outcome / self.effect[:, np.newaxis]
         return decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
 
 
 def shares_of(counts: Ints) -> Floats:
-    """Posterior mean proportions under a uniform prior, from counts (..., 3)."""
+    """Return the posterior mean proportions under a uniform prior, from counts (..., 3)."""
     return np.asarray((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3))
 
 
 def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
-    """The pairs of a comparison with human ratings, and one metric ('none': no metric)."""
+    """Return the pairs with human ratings in a comparison, with the preferences of a metric ('none': no metric)."""
     human = comparison.human_signs
     rated = (human != ABSENT).any(axis=1)
     signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
@@ -88,9 +88,10 @@ def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
 
 
 def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
-    """The same human preferences with a simulated metric, whose errors follow the ideal mixture matrix.
+    """Return the same human preferences with a simulated metric. The errors follow the ideal mixture matrix.
 
-    On `more` further items, the human preference is drawn from the outcome proportions of the pair.
+    The metric also rates `more` further items, for which human preferences are drawn from the outcome proportions of
+    the pair.
     """
     chances = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
     drawn = (rng.random(rated.human.shape) > chances[:2]).sum(axis=0)
@@ -101,8 +102,9 @@ def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedP
 
 
 def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
-    """The same preferences of annotators and metric with systems permuted within every cluster: no pair differs on
-    average, and clusters stay whole."""
+    """Return the preferences of annotators and metric with systems permuted within every cluster.
+
+    No pair of systems then differs on average, and clusters stay whole."""
     n_systems, n_units = int(rated.systems.max()) + 1, int(rated.units.max()) + 1
     shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
     first, second = (shuffle[:, rated.systems[:, k]].T for k in range(2))
@@ -119,10 +121,10 @@ def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
 
 
 def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
-    """Preferences of replications, each in the random order of its seed."""
+    """Return the preferences of all replications. A random order for each replication is drawn with its seed."""
     rated = [pairs.human != ABSENT for pairs in replications]
     units = replications[0].units
-    # The smallest integer type for positions, since replications x pairs x items are many.
+    # Positions have the smallest integer type, because replications x pairs x items is a large number.
     least = np.min_scalar_type(-len(units))
     orders = np.stack(
         [
@@ -153,7 +155,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
 
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...]:
-    """Comparisons of annotators with the metrics; annotators alone if `metrics` is None or 'none'."""
+    """Return the comparisons of annotators with the metrics; without metrics if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
         return with_outputs(compare(study, **setting))
     annotators, _ = study._chosen_people(setting["human"])

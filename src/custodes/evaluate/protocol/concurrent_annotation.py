@@ -1,4 +1,4 @@
-"""A live protocol with many annotators: open questions, and the decision of each pair at its interim analyses."""
+"""A live protocol with many annotators: open questions, and decisions on pairs at interim analyses."""
 
 from __future__ import annotations
 
@@ -19,29 +19,34 @@ from custodes.stats.stopping.rules import Rule
 __all__ = ["ConcurrentAnnotation", "Ruling"]
 
 FREE, LEASED = 2, 3
-"""State of an unanswered position, and of one that an annotator is answering. Others: 1, 0, -1, `ABSENT` (refused)."""
+"""Values of a position: `FREE` is unanswered, and `LEASED` means that an annotator is answering.
+
+A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
 
 _ORDERED = msgspec.json.Encoder(order="sorted")
 
 
 class ConcurrentAnnotation:
-    """The state of a live protocol: receives events, gives open questions and decisions; it uses no clock and no files.
+    """The state of a live protocol. It receives events and gives open questions and decisions.
 
-    Each pair has a random order of its items, `orders`; a position is an index in this order. `systems` (pairs, 2) are
-    the systems of each pair, `units` (items,) the cluster of each item, and `metric` (pairs, items) the metric's
-    preferences. A pair is analysed on the first usable positions of its order once all of these are settled. Answers at
-    later positions are ignored until then, so the speed of annotators has no effect. A pair proceeds without waiting
-    for other pairs, except in two cases:
+    The state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in
+    this order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and
+    `metric` (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable positions
+    of the order, and takes place when all these positions are settled. Answers at later positions are ignored until
+    then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs, except in two
+    cases:
 
-    - The estimator uses all pairs, or items share clusters within a prefix: interim analyses are common to all pairs.
-    - The budget may not cover another analysis of all undecided pairs: once all pairs have completed the current one,
-    the remaining answers are shared evenly, by position. The shares depend on which pairs are undecided, never on the
-    speed of annotators.
+    - If the estimator uses all pairs, or if items share clusters within a prefix, interim analyses are common to all
+    pairs.
+    - If the budget may not cover another analysis of all undecided pairs, a pair waits until all pairs have completed
+    the current analysis. The remaining answers are then shared evenly, by position. The shares depend on which pairs
+    are undecided, never on the speed of annotators.
 
-    `n` is the number of usable answers, `look` the current or last interim analysis, `target` the usable answers at its
-    end; `is_open` and `decision` are those of each pair. `why` is the reason for closing: 'rule', 'items' (or analyses)
-    or 'budget'. `rulings` are all decisions so far; with common analyses one answer may lead to several. The same
-    events, and the same answers in another order, lead to the same state.
+    Six lists have an entry per pair. `n` is the number of usable answers, `look` is the current or last interim
+    analysis, and `target` is the number of usable answers at the end of this analysis. `is_open` tells whether the pair
+    is open, `decision` is the decision, and `why` is the reason for closing: 'rule', 'items' (no more items or
+    analyses) or 'budget'. `rulings` are all decisions so far. If analyses are common, one answer may lead to several
+    rulings. The state depends on the events and the answers, but not on the order of the answers.
     """
 
     def __init__(
@@ -70,11 +75,11 @@ class ConcurrentAnnotation:
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
-        """The items of every pair in their random order."""
+        """The items of every pair in random order."""
         return [pair.order for pair in self._pairs]
 
     def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
-        """Add a pair later; returns its number. Items beyond those of `units` are their own clusters."""
+        """Add a pair later, and return its number. Items without an entry in `units` become separate clusters."""
         more = max(order, default=-1) + 1 - len(self._units)
         if more > 0:
             self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
@@ -83,7 +88,7 @@ class ConcurrentAnnotation:
         return len(self.n) - 1
 
     def copy(self) -> ConcurrentAnnotation:
-        """An independent copy."""
+        """Return an independent copy."""
         other = object.__new__(ConcurrentAnnotation)
         vars(other).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
@@ -92,23 +97,23 @@ class ConcurrentAnnotation:
         return other
 
     def wanted(self, pair: int) -> list[int]:
-        """Positions of the current analysis that are neither leased nor settled, lowest first."""
+        """Return the free positions of the current analysis in ascending order: not leased and not settled."""
         state = self._pairs[pair]
         if not self.is_open[pair] or state.is_judged:
             return []
         return [place for place in range(state.begin, state.end) if state.places[place] == FREE]
 
     def open_pairs(self) -> list[int]:
-        """Pairs with at least one wanted position."""
+        """Return the pairs with at least one free position in the current analysis."""
         asking = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
         return [pair.number for pair in asking if FREE in pair.places[pair.begin : pair.end]]
 
     def lease(self, pair: int, place: int) -> None:
-        """Mark a wanted position as being answered by an annotator."""
+        """Mark a free position of the current analysis as leased: an annotator is answering it."""
         self._put(pair, place, LEASED, (FREE,))
 
     def release(self, pair: int, place: int) -> None:
-        """Undo `lease`; no effect for a position that is not leased."""
+        """Undo `lease`. A position that is not leased remains unchanged."""
         if self._pairs[pair].places[place] == LEASED:
             self._pairs[pair].places[place] = FREE
 
@@ -129,7 +134,7 @@ class ConcurrentAnnotation:
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
 
-        Returns the ruling if the answer completes the analysis.
+        If the answer completes the analysis, the ruling is returned.
         """
         if preference == ABSENT:
             return self.impossible(pair, place)
@@ -139,10 +144,10 @@ class ConcurrentAnnotation:
         return self._completed(pair)
 
     def impossible(self, pair: int, place: int) -> Ruling | None:
-        """Record that a comparison cannot be judged: the next usable position replaces it, or the analysis has one
-        fewer.
+        """Record that annotators cannot judge a comparison.
 
-        The preference is unknown, so refusals never count as ties.
+        The next usable position replaces it. If there is none, the analysis has one answer fewer. The preference is
+        unknown, so refusals never count as ties.
         """
         self._put(pair, place, ABSENT, (FREE, LEASED))
         state = self._pairs[pair]
@@ -153,10 +158,11 @@ class ConcurrentAnnotation:
         return self._completed(pair)
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Reopen refused positions, except those that a completed analysis excluded; returns the reopened positions.
+        """Reopen refused positions, and return the reopened positions.
 
-        The current analysis is determined again from its first usable positions. Later positions that are answered,
-        leased or `begun` remain part of it, so it may become slightly larger.
+        Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
+        first usable positions. Later positions that are answered, leased or `begun` remain part of the analysis, so the
+        analysis may become slightly larger.
         """
         state = self._pairs[pair]
         since = state.begin if state.looks else 0
@@ -171,7 +177,7 @@ class ConcurrentAnnotation:
         return back
 
     def withdraw(self, pair: int, place: int) -> None:
-        """Remove an answer from an incomplete analysis; its position becomes free again."""
+        """Remove an answer from an incomplete analysis; the position becomes free again."""
         self._put(pair, place, FREE, (1, 0, -1))
         self.n[pair] -= 1
 
@@ -183,16 +189,17 @@ class ConcurrentAnnotation:
         self._open_again("items")
 
     def set_budget(self, budget: int | None) -> None:
-        """Set the joint budget of all pairs (None: unlimited), at least the answers already requested; pairs that were
-        closed by the budget continue."""
+        """Set the joint budget of all pairs (None: unlimited).
+
+        The budget covers at least the answers already requested. Pairs that were closed by the budget continue."""
         self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
         self._open_again("budget")
 
     def state_bytes(self) -> bytes:
-        """The state without leases as bytes: equal bytes are equal states."""
+        """Return the state without leases as bytes; equal states have equal bytes."""
         settled = [[FREE if place == LEASED else place for place in pair.places] for pair in self._pairs]
         state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
-        # The order in which pairs were closed is excluded, as it depends on time.
+        # The order in which pairs were closed is excluded, because it depends on time.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
@@ -215,14 +222,15 @@ class ConcurrentAnnotation:
         self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
 
     def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
-        """Change a position of the current analysis; `ValueError` for other positions, or if its value is not in
-        `before`."""
+        """Change a position of the current analysis from a value in `before` to `what`.
+
+        Raise `ValueError` for other positions, and for a value that is not in `before`."""
         allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
         require(allowed, f"answer {place} of pair {pair} cannot be changed now")
         self._pairs[pair].places[place] = what
 
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
-        """Determine the end of the current analysis again, with these positions usable."""
+        """Determine the end of the current analysis again, after the positions `back` became usable."""
         state = self._pairs[pair]
         before = state.looks[-1][1] if state.looks else 0
         usable, wants = state.usable_from(state.begin), self.target[pair] - before
@@ -247,7 +255,7 @@ class ConcurrentAnnotation:
     # --- interim analyses
 
     def _completed(self, pair: int) -> Ruling | None:
-        """Analyse completed pairs; returns the ruling of this pair."""
+        """Analyse completed pairs, and return the ruling of this pair."""
         if self.n[pair] < self.target[pair]:
             return None
         due = [pair]
@@ -263,7 +271,10 @@ class ConcurrentAnnotation:
         return judged.get(pair)
 
     def _judged(self, due: list[int]) -> dict[int, Ruling]:
-        """Decide and close the pairs with a completed analysis; a pair without answers is closed undecided."""
+        """Decide on the pairs with a completed analysis, and return the rulings by pair.
+
+        A pair without answers is closed and stays undecided.
+        """
         for pair in due:
             state = self._pairs[pair]
             state.is_judged, state.begin = True, state.end
@@ -283,7 +294,10 @@ class ConcurrentAnnotation:
         return judged
 
     def _go_on(self) -> None:
-        """Start the next analysis of every pair whose last one is complete, if the budget certainly covers it."""
+        """Start the next analysis of every pair with a completed analysis, as far as the budget allows.
+
+        If the budget may not cover an analysis, the pair waits for the other pairs, and the rest is shared evenly.
+        """
         waiting = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
@@ -312,16 +326,16 @@ class ConcurrentAnnotation:
                 self._close(pair, "budget")
 
     def _promised(self) -> int:
-        """Number of answers when all current analyses are complete."""
+        """Return the number of answers at the time when all current analyses will be complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
-        """The next interim analysis with missing answers, if any."""
+        """Return the next interim analysis that needs further answers; None if there is no such analysis."""
         looks = range(self.look[pair] + 1, len(self.rule.looks))
         return next((look for look in looks if self._wants(pair, look) > 0), None)
 
     def _wants(self, pair: int, look: int) -> int:
-        """Number of further answers that an interim analysis needs."""
+        """Return the number of further answers that an interim analysis needs."""
         return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
 
     def _is_covered(self, look: int) -> bool:

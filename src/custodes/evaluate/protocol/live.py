@@ -1,4 +1,4 @@
-"""A live annotation protocol: start, next questions, recorded answers, decisions."""
+"""A live annotation protocol: start it, get the next questions, record answers, read decisions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class Annotation(NamedTuple):
 class Decision(NamedTuple):
     """The current result of one pair.
 
-    `decision` is '+' (system_a better), '=' or '-'; `annotations` the number so far; `is_open` tells whether more are
-    needed; `annotated` is False if the decision uses no annotation. `margin` with `low` and `high` is from the last
-    interim analysis (None before the first): simultaneous over analyses while the pair is open, stage-wise once it
-    ended as planned.
+    `decision` is '+' (system_a is better), '-' (system_b is better) or '=' (undecided). `annotations` is the number of
+    annotations so far, and `is_open` tells whether more annotations are needed. `annotated` is False if the decision
+    uses no annotation. `margin` and the bounds `low` and `high` come from the last interim analysis (None before the
+    first analysis). While the pair is open, the bounds hold simultaneously over all analyses. If the pair ended as
+    planned, they are stage-wise.
     """
 
     system_a: str
@@ -57,10 +58,12 @@ def start(
     stopping: Stopping = USUAL,
     seed: Rng = 0,
 ) -> State:
-    """Start a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
+    """Start a protocol on the given systems and items. `estimator` and `stopping` have the same meaning as in
+    `protocol`.
 
-    `metric`: preferences of one rater on the same systems and items, for estimators that use a metric. `clusters`: the
-    document of each item; documents alternate, and annotations that share a document have less weight.
+    `metric` has the preferences of one rater on the same systems and items, for estimators that use a metric.
+    `clusters` is the document of each item. Documents alternate, and annotations that share a document have less
+    weight.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
@@ -69,10 +72,10 @@ def start(
     names, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
-        raise OptionError(f"{len(documents)} clusters for {len(items)} items; give one per item")
+        raise OptionError(f"clusters: {len(documents)} labels for {len(items)} items; give one label per item")
     _, fixed = recorded(seed)
     if fixed is None or seed is None:
-        raise OptionError(f"seed={shown(seed)}: a state is saved to a file, so give a whole number")
+        raise OptionError(f"seed={shown(seed)} cannot be saved in a state file; give a whole number")
     (chosen,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
     units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(
@@ -91,8 +94,9 @@ def start(
 
 @checked
 def next_annotations(state: State) -> list[Annotation]:
-    """The open questions of the current interim analyses. The list does not change until answers are recorded and is
-    empty at the end.
+    """Return the open questions of the current interim analyses.
+
+    The list changes only when answers are recorded, and it is empty at the end.
 
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
@@ -107,13 +111,14 @@ def next_annotations(state: State) -> list[Annotation]:
 
 @checked
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
-    """The state after some answers: (item, system_a, system_b, preference of system_a: 1, 0, -1, or None: cannot be
-    judged).
+    """Return the state after recording answers.
 
-    Answers may come in any order and in parts; the systems of a pair may be swapped. A pair is decided when its interim
-    analysis is complete, and then continues with the next one. It waits for other pairs if the estimator uses all
-    pairs, if answers share documents, or at the end of a budget. Raises `InputError` for an answer that was not
-    requested, or that contradicts a recorded one.
+    An answer is (item, system_a, system_b, preference). The preference is 1 if system_a is better, 0 for a tie, -1 if
+    system_b is better, or None if the comparison cannot be judged. Answers may come in any order and in parts, and the
+    systems of a pair may be swapped. When the interim analysis of a pair is complete, the pair is decided or continues
+    with the next analysis. It waits for other pairs if the estimator uses all pairs, if answers share documents, or at
+    the end of a budget. `InputError` is raised for an answer that was not requested, and for an answer that contradicts
+    a recorded answer.
 
     >>> state = record(start(["A", "B"], ["i1"]), [("i1", "B", "A", 1)])
     >>> decisions(state)[0].annotations, next_annotations(state)
@@ -128,19 +133,23 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
             ("system", b, state.systems),
         ):
             if name not in names:
-                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(names))}")
+                raise InputError(f"this protocol has no {what} {shown(name)}{suggestion(name, sorted(names))}")
         if a == b:
-            raise InputError(f"{item!r}: {a!r} is compared with itself")
+            raise InputError(f"{item!r}: {a!r} is compared with itself; give two different systems")
         low, high = sorted((a, b))
         value = ABSENT if preference is None else preference if a == low else -preference
         pair = pairs[low, high]
         if item in answers[pair]:
             if answers[pair][item] != value:
-                raise InputError(f"{low!r} against {high!r} on {item!r} is already answered, and differently")
+                raise InputError(
+                    f"{low!r} against {high!r} on {item!r} already has a different answer; omit this answer"
+                )
             continue
         place = int(state.places[pair, state.numbers[item]])
         if not state.asking.in_present_look(pair, place):
-            raise InputError(f"{low!r} against {high!r} on {item!r} is not requested now; see next_annotations")
+            raise InputError(
+                f"{low!r} against {high!r} on {item!r} is not requested now; answer only questions of next_annotations"
+            )
         if answers[pair] is state.answers[pair]:
             answers[pair] = dict(answers[pair])
         answers[pair][item] = value
@@ -153,7 +162,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
 
 @checked
 def decisions(state: State) -> list[Decision]:
-    """The current result of every pair.
+    """Return the current result of every pair.
 
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
@@ -168,7 +177,7 @@ def decisions(state: State) -> list[Decision]:
 
 
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
-    """Answers with labels and preferences as Python objects, whatever library they come from."""
+    """Yield the answers with labels and preferences as Python objects, for input from any library."""
     layout = "give item, system_a, system_b and 1, 0, -1 or None"
     if not several(those):
         raise InputError(f"verdicts {shown(those)}: {layout}, one entry per answer")
@@ -181,13 +190,13 @@ def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
                 f"preference {shown(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
-                "if it cannot be judged"
+                "if the comparison cannot be judged"
             )
         yield str(item), str(a), str(b), None if preference is None else int(preference)
 
 
 def _labels(what: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """Labels as Python strings, for the state file."""
+    """Return the labels as Python strings, which a state file can contain."""
     texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
     check_storable(what, texts)
     return texts
@@ -197,14 +206,15 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
     """(pairs, items): preferences of the metric, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(
-            f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give those of one"
+            f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give preferences of one "
+            "rater"
         )
     pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
     signs = {(*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(c.tolist() for c in columns), strict=True)}
     rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
     if {sign for row in rows for sign in row} == {ABSENT}:
         raise InputError(
-            f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)}); "
-            "use the same labels"
+            f"metric: no comparison has a pair and an item of this protocol (items {listed(items, limit=3)}); "
+            "use the labels of the protocol"
         )
     return rows

@@ -46,19 +46,19 @@ from custodes.stats.stopping.replay import Answers, replay
 MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
-"""Maximum number of rounds; every round analyses all pairs, even if few studies are simulated."""
+"""Maximum number of rounds. Every round analyses all pairs, even if only few studies are simulated."""
 MOST_SHARED = 0.5
-"""Proportion of items shared by two pairs of a pilot, above which a note explains the effect on the forecast."""
+"""If two pairs of a pilot share more than this proportion of items, a note explains the effect on the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
-"""Numbers of annotations per pair of the power curve, up to the number of items."""
+"""Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 
 
 def _powers(frame: pl.DataFrame) -> Iterator[View]:
-    """Margin x annotations: the probability that annotators alone find the better system."""
+    """Yield views of the power by margin (rows) and number of annotations (columns)."""
     for part, rows in parts(frame, "aspect"):
         wide = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
-            title=titled("probability that annotators alone find the better system, by annotations of a pair", part),
+            title=titled("probability that annotators alone find the better system, by annotations per pair", part),
             header=tuple(wide.columns),
             rows=tuple(tuple(f"{value:.2f}" for value in row) for row in wide.rows()),
             numeric=(False, *[True] * (wide.width - 1)),
@@ -73,35 +73,37 @@ class Plan(Result):
 
     plan: pl.DataFrame = table(
         "One row per `Stopping`, without and with the metric: means over simulated studies.",
-        label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or one of the pilot"),
+        label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
         ESTIMATOR,
         STOPPING,
-        count("replications", "simulated studies", essential=False),
+        count("replications", "number of simulated studies", essential=False),
         score(
             "annotations",
-            "expected number per pair, and standard deviation over studies",
+            "expected number of annotations per pair, and standard deviation over studies",
             "Annotations a pair",
             sd=True,
         ),
         share("decided", "expected proportion of decided pairs, and standard deviation over studies"),
         *error_columns(
-            "proportion decided correctly: the better system, or no difference if there is none",
-            "proportion decided for the worse system",
-            "proportion undecided although systems differ",
-            "proportion decided although systems do not differ",
+            "proportion of pairs with a correct decision: for the better system, or for no difference if systems do "
+            "not differ",
+            "proportion of pairs decided for the worse system",
+            "proportion of pairs that are undecided although systems differ",
+            "proportion of pairs that are decided although systems do not differ",
         ),
         score("interval_width", "half-width of the margin's interval at the end", "Interval"),
         score(
             "saving",
-            "proportion of annotations saved compared with annotators alone by the same rule; null without a metric",
+            "proportion of annotations that the metric saves, compared with annotators alone under the same stopping "
+            "rule; null without a metric",
         ),
     )
     power: pl.DataFrame = table(
         "One row per pair and number of annotations.",
-        count("pair", "from 1"),
+        count("pair", "number of the pair, from 1"),
         difference("margin", "proportion of wins minus proportion of losses"),
         share("ties", "proportion of ties"),
-        count("annotations", "annotations of this pair, with one analysis"),
+        count("annotations", "number of annotations of the pair, with a single analysis"),
         probability("power", "exact probability that annotators alone find the better system"),
         probability("wrong", "exact probability that annotators alone find the worse system"),
         score("interval_width", "half-width of the margin's interval", "Interval"),
@@ -110,31 +112,36 @@ class Plan(Result):
     forecast: pl.DataFrame = table(
         "One row per `Stopping`, annotators only: forecast for continuing the pilot up to the given number of items.",
         STOPPING,
-        count("pilot", "annotations of the pilot"),
+        count("pilot", "number of annotations in the pilot"),
         share(
             "share",
-            "annotations as a proportion of those on all items, mean over pairs",
+            "number of annotations, divided by the number of annotations on all items; mean over pairs",
             interval=True,
             best="low",
         ),
-        share("correct", "proportion of pairs decided as on all items", interval=True, best="high"),
+        share(
+            "correct",
+            "proportion of pairs with the same decision as with annotations on all items",
+            interval=True,
+            best="high",
+        ),
     )
     saving: pl.DataFrame = table(
-        "How much of the annotations a metric can save, per pair.",
-        label("metric", "the metric"),
-        count("pair", "from 1", essential=False),
+        "One row per metric and pair: the proportion of annotations that the metric can save.",
+        label("metric", "name of the metric"),
+        count("pair", "number of the pair, from 1", essential=False),
         difference("margin", "proportion of wins minus proportion of losses"),
         score("correlation", "correlation of metric and human preferences"),
         share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
-        share("saving", "the same bound with the available metric ratings"),
+        share("saving", "upper bound of this proportion with the available metric ratings"),
     )
 
 
 @question(
     "custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock",
-    margins="Assumed margins p_win - p_loss, one per pair: 0,0.1,0.3.",
+    margins="Assumed margins p_win - p_loss, one per pair, such as 0,0.1,0.3.",
     tie_rate="Assumed proportion of ties (default: 0.3).",
-    channel="Confusion matrix of a metric: a 3x3 .csv [human, metric], or ideal.",
+    channel="Confusion matrix of a metric: a .csv file with 3x3 numbers [human, metric], or 'ideal'.",
     items="Number of items to annotate.",
     metric_items="Number of further items rated by the metric.",
     estimator="Estimators, as in correction (default: human; with a metric, mixture); comma list or repeated.",
@@ -159,13 +166,13 @@ def plan(
 
     Notes
     -----
-    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems; all have the proportion of
-    ties `tie_rate` (default 0.3). With a `pilot`, the pairs and their posterior outcome proportions come from it;
-    if the pilot is the first part of a study of `items`, `forecast` predicts how that study will develop, with an
-    interval. `channel` (3, 3) [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix E
-    of the paper); with `metrics` it is estimated from the pilot. The metric rates all `items` and `metric_items`
-    further items. Several values of `stopping` and `estimator` give one row each. The power of annotators alone is
-    exact for a single analysis.
+    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have the
+    proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
+    outcome proportions come from the pilot. If the pilot is the first part of a study of `items`, the table `forecast`
+    predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the metric by
+    counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, it is estimated from the pilot. The
+    metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has several values, each
+    combination has a row. The power of annotators alone is exact for a single analysis.
 
     References
     ----------
@@ -184,23 +191,26 @@ def plan(
     if pilot is None:
         for name, option in setting.items():
             if option != DEFAULTS[name]:  # type: ignore[literal-required]
-                raise OptionError(f"{name} selects from a pilot study, and none is given; leave it out, or give one")
+                raise OptionError(
+                    f"{name} selects from a pilot study, but there is none; omit {name}, or give a pilot study"
+                )
         refuse_ignored(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
         for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
             if value is not None:
-                raise OptionError(f"{name} and a pilot study contradict each other; give one of them")
+                raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
         worlds = list(_piloted(pilot, setting, replications, generator))
     alone = worlds[0].channel is None
     if alone:
-        why = f"no metric rates them; {'give a channel' if pilot is None else 'select metrics'}"
+        why = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
         refuse_ignored(plan, why, metric_items=metric_items)
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     for each in estimators:
         if each.needs_items:
             raise OptionError(
-                f"estimator={each.name!r} needs the items of a study, which a plan does not simulate; use human"
+                f"estimator={each.name!r} needs the items of a study, which a plan does not simulate; use "
+                "estimator='human'"
             )
     _check_rounds(items, rules)
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
@@ -222,27 +232,27 @@ def plan(
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
-        "the saving by a metric is at most its squared correlation with human ratings; a judge "
-        "that is not better than the judged systems can at most halve the annotations (Dorner et al. 2025)"
+        "a metric saves at most the squared correlation of metric and human ratings; a judge that is not better "
+        "than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
     )
     return Plan.of(plan_parts, [*notes, *noted(("most-saved", not alone, message))])
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
-    """Check the memory: the outcome of each annotation (in the smallest integer type), and the counts and estimates of
-    each pair."""
+    """Check that the memory suffices for the outcome of each annotation (in the smallest integer type), and for the
+    counts and estimates of each pair."""
     name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
     check_memory(name, value, n_pairs * (items * (replications / 3 + 10.0) + 60.0 * replications))
 
 
 def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
-    """Check the number of rounds, as every pair is analysed after each."""
+    """Check the number of rounds: every pair is analysed after each round, so many rounds would take long."""
     for rule in rules:
         rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
         if rounds > MOST_ROUNDS:
             way = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
             raise OptionError(
-                f"items={items}: {rounds} rounds, which would take minutes (limit {MOST_ROUNDS}); use {way}"
+                f"items={items}: {rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so use {way}"
             )
 
 
@@ -250,8 +260,9 @@ def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
 class _World:
     """Assumptions of a plan.
 
-    Outcome proportions `shares` (pairs, 3) and posterior draws of them, `possible` (replications, pairs, 3); `channel`
-    (3, 3) [human, metric], rows summing to 1; the `pilot`, once per metric, and whether its items are `clustered`.
+    `shares` (pairs, 3) are outcome proportions, and `possible` (replications, pairs, 3) are posterior draws of these
+    proportions. `channel` (3, 3) [human, metric] is the confusion matrix of the metric; rows sum to 1. `pilot` is the
+    pilot (only for the first metric of an aspect), and `clustered` tells whether its items are clustered.
     """
 
     aspect: str
@@ -270,7 +281,10 @@ def _assumed(
         raise OptionError(f"tie_rate={ties} is not allowed; give a proportion of at least 0 and less than 1")
     values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
     if not (np.abs(values) <= 1 - ties + 1e-12).all():
-        raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
+        raise OptionError(
+            f"margins={margins} is not allowed; with tie_rate={ties:g}, a margin lies between -{1 - ties:g} and "
+            f"{1 - ties:g}"
+        )
     shares = np.stack([(1 - ties + values) / 2, np.full(len(values), ties), (1 - ties - values) / 2], axis=1).clip(0, 1)
     possible = np.broadcast_to(shares, (replications, *shares.shape))
     name, answers = (NONE, None) if channel is None else _channel_of(channel)
@@ -278,7 +292,7 @@ def _assumed(
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
-    """Name of a metric with this confusion matrix, and the matrix with rows summing to 1."""
+    """Return the name of a metric with this confusion matrix, and the matrix with rows that sum to 1."""
     if isinstance(channel, str):
         if channel != IDEAL:
             raise OptionError(f"channel={channel!r} is not allowed; give a 3x3 table [human, metric], or 'ideal'")
@@ -289,8 +303,8 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
         table = np.zeros(0)
     if table.shape != (3, 3) or not (np.isfinite(table) & (table >= 0)).all() or not table.sum(axis=1).all():
         raise OptionError(
-            "channel: not a valid table; give 3x3 counts or proportions [human, metric] in the order "
-            "win, tie, loss, no row all zero"
+            "channel is not a valid confusion matrix; give 3x3 counts or proportions [human, metric] in the order "
+            "win, tie, loss, and no row with only zeros"
         )
     return "channel", table / table.sum(axis=1, keepdims=True)
 
@@ -316,7 +330,10 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
 
 
 def _answered(comparison: RaterComparison, metric: int) -> Floats:
-    """Confusion matrix of the metric given the human preference, over all pairs in both orders; posterior means."""
+    """Return the confusion matrix of the metric given the human preference: posterior means over all pairs.
+
+    Each pair counts in both orders.
+    """
     joint = comparison.preferences.joint(0, 1 + metric)
     human, metric_signs = joint.signs[:, joint.by_all]
     counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
@@ -324,7 +341,7 @@ def _answered(comparison: RaterComparison, metric: int) -> Floats:
 
 
 def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
-    """Answers of simulated studies, and their true outcome proportions (replications, pairs, 3)."""
+    """Return the answers of simulated studies, and the true outcome proportions (replications, pairs, 3)."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
     kinds, total = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
@@ -348,7 +365,7 @@ def _rows(
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `plan`; for each rule, annotators alone come first as the reference for savings."""
+    """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
     answers, shares = drawn
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
@@ -378,7 +395,7 @@ def _rows(
 def _forecast(
     world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `forecast`; none without a pilot, or if the pilot has all items."""
+    """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
     counts, shared = world.pilot.outcome, shared_items(world.pilot)
@@ -405,7 +422,7 @@ def _forecast(
 
 
 def _pilot_notes(world: _World, items: int) -> list[Note]:
-    """Notes on limits of the forecast."""
+    """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
     most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
@@ -413,15 +430,15 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         (
             "no-forecast",
             most >= items,
-            f"the pilot has up to {most} annotations per pair{where}, and items={items}, so there is "
-            "nothing to forecast; give more items",
+            f"the pilot already has up to {most} annotations per pair{where}, so there is nothing to forecast for "
+            f"items={items}; give more items",
         ),
         (
             "shared-items",
             most < items and shared_items(world.pilot) > MOST_SHARED,
-            f"pairs of the pilot share most of their items{where}, so their errors are correlated. The "
-            "interval of the forecast is widened; with very many pairs it is still too narrow. "
-            "Draw the items of each pair at random",
+            f"pairs of the pilot share most items{where}, so the errors of pairs are correlated, and the interval of "
+            "the forecast is wider. With very many pairs, the interval is still too narrow: draw the items of each "
+            "pair at random",
         ),
         (
             "forecast-of-items",
@@ -433,7 +450,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
 
 
 def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
-    """Exact power of annotators alone; one row per pair of a pilot."""
+    """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
     places = np.array([n for n in CURVE if n < items] + [items])
     n_pairs = len(world.shares)
     shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)
@@ -451,8 +468,10 @@ def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
 
 
 def _saving(world: _World, unseen: float) -> dict[str, Any]:
-    """Closed form: the variance of the margin is reduced by correlation^2, for the proportion of items `unseen` by
-    annotators at the first analysis that the metric rated."""
+    """Return the columns of `saving`.
+
+    The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated. `unseen` is
+    the proportion of these items at the first analysis."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)

@@ -43,32 +43,35 @@ from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
-"""Types of decisions, in the order of `error_types`."""
+"""Names of the columns for types of decisions, in the order of `error_types`."""
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
-    """The columns of `ERRORS`, with their descriptions."""
+    """Return the declarations of the columns `ERRORS` with the descriptions `docs`."""
     pairs = zip(ERRORS, docs, strict=True)
     return tuple(share(name, doc, sd=sd, best="high" if name == ERRORS[0] else "low") for name, doc in pairs)
 
 
 def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """The values of these columns: (pairs,), (..., pairs) -> (...) each."""
+    """Return the values (...) of the columns `ERRORS`, from reference (pairs,) and decision (..., pairs)."""
     return dict(zip(ERRORS, np.moveaxis(error_types(reference, decision), -1, 0), strict=True))
 
 
 MEANINGS = (
-    "proportion of pairs decided as with all annotations",
-    "proportion decided for the opposite system",
-    "proportion undecided, but decided with all annotations",
-    "proportion decided, but undecided with all annotations",
+    "proportion of pairs with the same decision as with all annotations",
+    "proportion of pairs decided for the other system than with all annotations",
+    "proportion of pairs that are undecided, but decided with all annotations",
+    "proportion of pairs that are decided, but undecided with all annotations",
 )
 _NUMBERS = 10
-"""Numbers in memory per pair and resample of the human decisions."""
-KLD = "divergence from the outcome rates of all annotations, mean over pairs; null for estimators of the margin"
-KLD_MODE = "`kld` from the posterior mode (rates without smoothing) of all annotations, as in the paper"
+"""How many numbers the memory holds per pair and resample of the human decisions."""
+KLD = (
+    "Kullback-Leibler divergence from the outcome rates of all annotations, mean over pairs; null for estimators that "
+    "give only a margin"
+)
+KLD_MODE = "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper"
 ESTIMATOR = label("estimator", "estimator of theta")
-STOPPING = label("stopping", "stopping rule, and the fields of its `Stopping` that differ from the default", "Stopping")
+STOPPING = label("stopping", "stopping rule, and the fields of `Stopping` that differ from the default", "Stopping")
 
 
 @result
@@ -78,60 +81,68 @@ class Protocol(Result):
     PICTURE = "budget_curve"
 
     protocol: pl.DataFrame = table(
-        "One row per metric, estimator and `Stopping`, always including the rule of the paper "
-        "without a metric: means over replications, and their standard deviations.",
+        "One row per metric, estimator and `Stopping`: means and standard deviations over replications. The rule of "
+        "the paper without a metric is always included.",
         label("metric", "the metric used, `none`, or `ideal`"),
         ESTIMATOR,
         STOPPING,
-        count("replications", "replays", essential=False),
-        score("annotations", "annotations in all", sd=True, essential=False, best="low"),
+        count("replications", "number of replays", essential=False),
+        score("annotations", "number of all annotations", sd=True, essential=False, best="low"),
         share("share", "proportion of the available annotations, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share(
             "correct_fixed",
-            "`correct` of a fixed design with the same number of annotations, equally many per pair, analysed once",
+            "`correct` of a fixed design: as many annotations, divided equally among pairs and analysed once",
         ),
-        difference("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
+        difference(
+            "gain", "`correct` minus `correct_fixed`; below 0, the fixed design is better", sd=True, best="high"
+        ),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
         score("kld_mode", KLD_MODE, "KLD of the mode", sd=True, best="low", essential=False),
-        share("null_error", "false decisions per pair when no pair differs; null unless requested", "False", sd=True),
-        share("null_error_fixed", "the same for the fixed design", "False, fixed"),
+        share(
+            "null_error",
+            "proportion of pairs with a false decision if no pair differs; null if not requested",
+            "False",
+            sd=True,
+        ),
+        share("null_error_fixed", "`null_error` of the fixed design", "False, fixed"),
     )
     reference: pl.DataFrame = table(
-        "The decisions with all annotations.",
-        count("pairs", "pairs rated by annotators"),
-        count("annotations", "annotations in all"),
-        share("decided", "pairs decided with all annotations"),
+        "The reference decisions, which use all annotations.",
+        count("pairs", "number of pairs that annotators rated"),
+        count("annotations", "number of all annotations"),
+        share("decided", "proportion of pairs decided with all annotations"),
         score(
             "design_effect",
-            "design effect: annotations equivalent to one independent one, mean over pairs; 1 without clusters",
+            "design effect: number of annotations that contain as much information as one independent annotation, mean "
+            "over pairs; 1 without clusters",
         ),
         share(
             "self_agreement",
-            "proportion of cluster resamples of all annotations with the same decision",
+            "proportion of pairs with the same decision when the clusters of all annotations are resampled",
             "Self-agreement",
             sd=True,
         ),
     )
     curve: pl.DataFrame = table(
-        "The rows of `protocol` by round.",
+        "One row per round of each row of `protocol`.",
         label("metric", "the metric used"),
         ESTIMATOR,
         STOPPING,
-        count("round", "from 1"),
-        count("look", "annotations of an undecided pair at this round"),
-        score("annotations", "annotations so far"),
+        count("round", "number of the round, from 1"),
+        count("look", "number of annotations of an undecided pair at this round"),
+        score("annotations", "number of annotations so far"),
         share("share", "proportion of the available annotations"),
-        share("decided", "pairs decided so far"),
-        share("correct", "as in `protocol`, if the study ended after this round"),
-        score("kld", "as in `protocol`, if the study ended after this round", "KLD (nats)"),
-        score("kld_mode", "as in `protocol`, if the study ended after this round", "KLD of the mode"),
+        share("decided", "proportion of pairs decided so far"),
+        share("correct", "value of `correct` in `protocol` if the study ended after this round"),
+        score("kld", "value of `kld` in `protocol` if the study ended after this round", "KLD (nats)"),
+        score("kld_mode", "value of `kld_mode` in `protocol` if the study ended after this round", "KLD of the mode"),
         essential=False,
     )
     naive: pl.DataFrame = table(
-        "Decisions by a metric alone, on all items it rated.",
+        "Decisions by a metric alone, on all items that the metric rated.",
         label("metric", "the metric that decides"),
-        count("n", "its ratings", "n"),
+        count("n", "number of preferences of the metric", "n"),
         *error_columns(*MEANINGS),
         score("kld", KLD, "KLD (nats)", best="low"),
         score("kld_mode", KLD_MODE, "KLD of the mode", best="low"),
@@ -143,7 +154,7 @@ class Protocol(Result):
     "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
     estimator="Estimators, as in correction (default: human; with metrics, mixture); comma list or repeated.",
     null="Also simulate false decisions under the permutation null.",
-    ideal="Items rated by a simulated ideal metric; 0: none.",
+    ideal="Number of items rated by a simulated ideal metric; 0: no ideal metric.",
 )
 def protocol(
     study: Study,
@@ -162,12 +173,12 @@ def protocol(
 
     Notes
     -----
-    All pairs of systems start undecided. Each round adds annotations to each undecided pair, on items in an order drawn
-    for each pair and replication. A pair is decided when theta = P(p_win > p_loss) exceeds 1 - gamma/2 or falls below
-    gamma/2. The protocol ends when every pair is decided, or items or budget are used up. `stopping` sets these rules;
-    several rules give one row each. The reference decisions use the same rule and annotators alone, on all annotations.
-    Each row also reports a fixed design with the same number of annotations, equally many per pair and analysed once.
-    Clusters (documents) alternate, and annotations that share a cluster have less weight.
+    All pairs of systems start undecided. Each round adds annotations to each undecided pair. The order of the items is
+    drawn for each pair and replication. A pair is decided when theta = P(p_win > p_loss) exceeds 1 - gamma/2 or falls
+    below gamma/2. The protocol ends when every pair is decided, or when the items or the budget are used up. `stopping`
+    sets these rules; each rule has a row. The reference decisions use annotators alone, with the same threshold gamma
+    and all annotations. Each row also reports a fixed design with the same number of annotations, divided equally among
+    pairs and analysed once. Clusters (documents) alternate, and annotations that share a cluster have less weight.
 
     `metrics` 'none' (the default) uses annotators only. `ideal` simulates a metric with the confusion matrix of the
     paper. `null` permutes the systems within each cluster (or item).
@@ -204,9 +215,9 @@ def protocol(
         rated = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
             rated = with_ideal(rated, ideal, _rng(root, comparison, 3))
-        # Per annotation, for the data and the null: position, outcome and counts.
+        # The memory holds position, outcome and counts of each annotation, for the data and for the null.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * rated.human.size)
-        # One seed per replication: more replications keep the first ones, and all rows use the same orders.
+        # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
         worlds = [[rated] * replications, *[[permuted(rated, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
@@ -228,14 +239,14 @@ def protocol(
 
 
 def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
-    """A generator for one aspect and purpose: results depend neither on other aspects nor on threads."""
+    """Return a generator for an aspect and a purpose, so that results do not depend on other aspects or on threads."""
     return np.random.default_rng([root, zlib.crc32(comparison.aspect.encode()), purpose])
 
 
 def _row(
     metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
 ) -> dict[str, dict[str, Any]]:
-    """One row of `protocol` and its curve; in the second of the `worlds` no pair differs (permutation null)."""
+    """Return a row of `protocol` and the rows of `curve`. In the second world, if any, no pair differs."""
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
@@ -278,7 +289,7 @@ def _row(
 
 
 def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
-    """Decisions by a metric alone, on all items that it rated (Table 4 of the paper)."""
+    """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
     outcome = rated.metric_outcome
     effective = outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
     decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
@@ -288,7 +299,10 @@ def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
 
 
 def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
-    """Replication rate of the human decisions on resampled clusters: the ceiling of "correct"."""
+    """Return the row of `reference`, with the replication rate of human decisions on resampled clusters.
+
+    The replication rate is a ceiling for `correct`.
+    """
     rated, design = rated_pairs(comparison, NONE), comparison.design
     reference = rated.reference(gamma)
     hot = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
@@ -309,29 +323,29 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
-    """Notes of the comparison; those on metrics only if metrics are used."""
+    """Return the notes of the comparison; notes on metrics are left out if no metric is used."""
     of_annotators = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
-    message = f"{silent_pairs} pairs without a human-rated item{label_of(comparison.aspect)} are excluded"
+    message = f"{silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
     return [*notes, *noted(("pairs-without-annotators", silent_pairs, message), aspect=comparison.aspect)]
 
 
 def _infinite(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
-    """A note for each aspect with an infinite divergence from the posterior mode."""
+    """Yield a note for each aspect with an infinite divergence from the posterior mode."""
     for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
         message = (
-            f"infinite kld_mode{label_of(aspect)} (null in JSON): the annotators never gave one of the outcomes of a "
-            "pair; use kld"
+            f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that annotators "
+            "never chose; use kld"
         )
         yield Note(rule="infinite-kld", message=message, aspect=aspect)
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
-    """Notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
+    """Yield notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
 
-    The difference must exceed two standard errors over replications, which share the data; false decisions must not
-    exceed the level.
+    The difference must exceed two standard errors over replications (which share the data), and false decisions must
+    not be significantly more frequent than the level.
     """
     for row in rows:
         if row["null_error_sd"] is None or row["gain_sd"] is None:
@@ -341,13 +355,13 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
             message = (
                 f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct "
                 f"with {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with "
-                f"equally many (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
+                f"the same number (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 
 
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
-    """Notes on the interpretation of the error rates."""
+    """Return notes on the interpretation of the error rates."""
     gamma = rules[0].gamma
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [
@@ -355,20 +369,22 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
             (
                 "of-this-data",
                 True,
-                "proportions and correctness hold for these systems, items and annotators, not for the "
-                "rule in general (plan forecasts them from a pilot)",
+                "the results describe the stopping rules on these systems, items and annotators, not in general; use "
+                "plan to forecast results from a pilot",
             ),
             (
                 "repeated-looks",
                 any(rule.boundary == USUAL.boundary for rule in rules),
-                f"every interim analysis decides at gamma={gamma:g} as if it were the only one, so false "
-                "decisions are more frequent (null=True counts them); boundary='pocock' keeps the level",
+                f"every interim analysis decides at gamma={gamma:g} as if it were the only analysis, so false "
+                "decisions are more frequent (null=True counts false decisions); use boundary='pocock' to keep the "
+                "level",
             ),
             *(
                 (
                     "pairs-never-annotated",
                     n_pairs - budget,
-                    f"a budget of {budget} annotations leaves some of {n_pairs} pairs without any; increase it",
+                    f"a budget of {budget} annotations leaves some of {n_pairs} pairs without annotations; increase "
+                    "the budget",
                 )
                 for budget in budgets
             ),

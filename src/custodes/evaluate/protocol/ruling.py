@@ -1,4 +1,4 @@
-"""A pair of systems with its answers, and its result at an interim analysis, with an interval valid for all
+"""Answers on a pair of systems, and the result of the pair at an interim analysis, with an interval valid for all
 analyses."""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NEXT = 1e-6  # move to the neighbouring floating-point number
 class Ruling(NamedTuple):
     """Result of an interim analysis of a pair.
 
-    `n` answers: `wins`, `ties` and `losses` of its first system, at the positions `used` of its order. `decision` is 1,
-    0 or -1; `is_open` tells whether more answers are needed. `low` and `high` bound the margin: simultaneously over all
-    analyses while the pair is open; once it ended, for the final analysis, and the margin is then the median-unbiased
-    estimate.
+    `n` is the number of answers: `wins`, `ties` and `losses` of the first system. `used` are the positions of the
+    answers in the order of the pair. `decision` is 1, 0 or -1, and `is_open` tells whether more answers are needed.
+    `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
+    After the pair has ended, they hold for the final analysis, and the margin is the median-unbiased estimate.
     """
 
     pair: int
@@ -46,11 +46,11 @@ class Ruling(NamedTuple):
 
 @dataclass(kw_only=True)
 class PairState:
-    """A pair of systems with the random `order` of its items and the answers at each of these positions.
+    """A pair of systems with a random `order` of items and an answer at each position of this order.
 
-    An answer (in `places`) is 1, 0, -1, `ABSENT` (refused), or another value while unsettled. The current interim
-    analysis, `is_judged` or not, needs the positions from `begin` to `end`. `looks` are the completed analyses with
-    their numbers of answers, `metric` (items,) preferences.
+    An answer (in `places`) is 1, 0, -1 or `ABSENT` (refused); an unsettled position has another value. The current
+    interim analysis needs the positions from `begin` to `end`, and `is_judged` tells whether it is complete. `looks`
+    are the completed analyses with the numbers of answers. `metric` (items,) are the preferences of the metric.
     """
 
     number: int
@@ -69,17 +69,18 @@ class PairState:
         return len(self.places) - self.places.count(ABSENT)
 
     def usable_from(self, begin: int) -> list[int]:
-        """Positions from `begin` on that are not refused."""
+        """Return the positions from `begin` on that are not refused."""
         return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
 
 
 def rulings(
     rule: Rule, pairs: Sequence[PairState], *, beside: Sequence[PairState], units: Ints
 ) -> list[tuple[Ruling, str]]:
-    """Results of pairs at one interim analysis, with the reason for closing a pair: 'rule', 'items' or none.
+    """Return the results of pairs at one interim analysis, with the reason for closing each pair.
 
-    `beside`: all pairs (these included) whose answers count, for estimators that use several pairs and for clusters;
-    `units` (items,) is the cluster of each item.
+    The reason is 'rule', 'items' or empty (the pair stays open). `beside` has all pairs (including `pairs`) that
+    contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
+    (items,) is the cluster of each item.
     """
     (look,) = {pair.looks[-1][0] for pair in pairs}
     human = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
@@ -114,15 +115,16 @@ def rulings(
 def _margin(
     rule: Rule, pair: PairState, decision: int, why: str, estimate: LookEstimates
 ) -> tuple[float, float, float]:
-    """Margin with bounds: simultaneous over all analyses while the pair is open, else by stage-wise ordering.
+    """Return the margin with bounds.
 
-    The latter applies to a pair that ended as planned: at its boundary, at its last analysis or for futility.
+    If a pair ended as planned (at the boundary, at the last analysis or for futility), the bounds use stage-wise
+    ordering. Otherwise, they hold simultaneously over all analyses.
     """
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)
     if why == "rule" or (why and is_last):
         looks, n = np.array(pair.looks).T
         bounds = np.array(rule.bounds)[looks]
-        # Theta decides and is exact: a z value next to the boundary is moved to the side given by theta.
+        # Theta is exact and decides. A z value next to the boundary is moved to the side that theta gives.
         score, edge = estimate.score, bounds[-1] * estimate.error
         if decision:
             score = decision * np.maximum(decision * score, edge * (1 + _NEXT))

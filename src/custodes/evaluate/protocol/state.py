@@ -1,4 +1,4 @@
-"""The state of a live protocol: plain values, saved to a file between sessions and validated when read."""
+"""The state of a live protocol: plain values that are saved to a file between sessions and validated when read."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from custodes.strict_json import decode, digest, is_lossless
 FORMAT = "custodes-protocol"
 VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
-"""Codes of the preferences of a pair's first system; the last one is a refusal."""
+"""Codes of preferences: 1 if the first system of the pair is better, 0 for a tie, -1 if it is worse, else a refusal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
     """The state of a live protocol as plain values, which can be saved to a file.
 
-    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: it could not be judged, and
-    another item replaces it), in the order of `pairs`. `seed` determines the orders and the random numbers of
-    estimators. `metric` (pairs, items) are preferences, empty without a metric; `units` is the cluster of each item.
-    Questions and decisions follow from these values: see `asking`.
+    `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
+    the comparison could not be judged, so that another item replaces it. `seed` determines the orders of items and the
+    random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
+    is the cluster of each item. Questions and decisions follow from these values (see `asking`).
     """
 
     systems: tuple[str, ...]
@@ -61,7 +61,7 @@ class State:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Item to its index."""
+        """The index of each item."""
         return {item: k for k, item in enumerate(self.items)}
 
     @cached_property
@@ -76,12 +76,12 @@ class State:
 
     @cached_property
     def asking(self) -> ConcurrentAnnotation:
-        """Questions and decisions after these answers; treat as read-only."""
+        """The questions and decisions after these answers. Do not change the returned object."""
         return self._replayed[0]
 
     @cached_property
     def _replayed(self) -> tuple[ConcurrentAnnotation, int]:
-        """Replay of the answers in an order in which they are allowed, and the number that are never allowed."""
+        """Replay of the answers in an allowed order, and the number of answers that are not allowed in any order."""
         asking = ConcurrentAnnotation(
             orders=self._orders.tolist(),
             rule=self.rule,
@@ -104,35 +104,35 @@ class State:
         return asking, sum(map(len, left))
 
     def after(self, asking: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
-        """The state after more answers, with the `asking` that they lead to."""
+        """Return the state after further answers; `asking` has the questions and decisions after these answers."""
         state = replace(self, answers=answers)
-        # constant values need no new check
+        # The values below do not depend on the answers.
         state.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
         return state
 
     def to_json(self) -> bytes:
-        """The state as JSON, with a digest of it."""
+        """Return the state as JSON, with a digest of the state."""
         return msgspec.json.encode(_File(format=FORMAT, version=VERSION, digest=digest(self), state=self))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> State:
-        """Read a state written by `to_json`; raises `InputError` for other files, and for edited ones."""
+        """Read a state that `to_json` wrote; raise `InputError` for other files, and for edited files."""
         try:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
             head = decode(content, _HEAD)
             if head.format != FORMAT:
-                raise InputError(f"format {shown(head.format)} differs from {FORMAT!r}")
+                raise InputError(f"the format is {shown(head.format)}, not {FORMAT!r}")
             if head.version != VERSION:
-                raise InputError(f"version {head.version} of the format, expected {VERSION}")
+                raise InputError(f"the file has version {head.version} of the format, but {VERSION} is required")
             file = decode(content, _FILE)
             if not is_lossless(content, file):
                 raise InputError("fields are missing, or unknown fields are present")
             check(file.state)
             if digest(file.state) != file.digest:
-                raise InputError("it was edited by hand, as its content does not match its digest")
+                raise InputError("the content does not match the digest, so the file was edited")
         except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
-                f"not a valid state of a protocol: {problem}. Restore its last valid copy, or start again "
+                f"not a valid state of a protocol: {problem}. Restore the last valid copy of the file, or start again "
                 "with the same seed and enter the answers again"
             ) from None
         return file.state
@@ -162,7 +162,7 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State
 
 
-# Created on import: types first looked up by several threads at once can crash the process.
+# The decoders are created on import: if several threads look up a type for the first time, the process can crash.
 _HEAD = msgspec.json.Decoder(_Head)
 _FILE = msgspec.json.Decoder(_File)
 
@@ -173,7 +173,7 @@ def check(state: State) -> None:
     for what, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
         at_least(what, len(names), least)
         if twice := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{what} occur twice: {listed(twice)}")
+            raise OptionError(f"{what} must be distinct, but these occur twice: {listed(twice)}")
     preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
     unknown = {item for answers in state.answers for item in answers} - set(state.items)
     sizes = {len(row) for row in state.metric}
@@ -184,7 +184,7 @@ def check(state: State) -> None:
         (len(state.answers) == n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
         (
             len(state.metric) in (0, n_pairs) and sizes <= {n_items},
-            f"metric must have {n_pairs} pairs of {n_items} items",
+            f"metric must have a row for each of the {n_pairs} pairs and a value for each of the {n_items} items",
         ),
         (preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
         (not unknown, f"answers name an unknown item {shown(min(unknown, default=''))}"),
@@ -194,4 +194,4 @@ def check(state: State) -> None:
             raise OptionError(rule)
     asked_for(state.estimator, state.stopping, alone=not state.metric)
     if state._replayed[1]:
-        raise OptionError(f"{state._replayed[1]} of its answers were never requested")
+        raise OptionError(f"{state._replayed[1]} of the answers were never requested")

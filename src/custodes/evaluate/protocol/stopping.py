@@ -1,4 +1,4 @@
-"""Stopping rules: when a pair is decided and when annotation ends, and which estimators they allow."""
+"""Stopping rules: when a pair is decided, when annotation ends, and which estimators are allowed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_boun
 class Stopping:
     """Rule for deciding a pair and for ending the annotation.
 
-    `stop`: reasons for closing a pair: 'decided' (theta above 1 - gamma/2 or below gamma/2), or also 'futility' (its
-    probability of being decided by the last interim analysis is below `futility`). Every round adds `batch` annotations
-    to each undecided pair, or goes to the next of `looks`, numbers of annotations per pair. `budget`: annotations in
-    all. `boundary` for repeated analyses: 'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every
+    `stop` sets when a pair is closed. With 'decided', a pair is closed if theta is above 1 - gamma/2 or below gamma/2.
+    With 'futility', a pair is also closed if the probability of a decision by the last interim analysis is below
+    `futility`. Every round adds `batch` annotations to each undecided pair. `looks` replaces `batch`: it lists the
+    numbers of annotations per pair after each round. `budget` is the maximum number of all annotations. `boundary` is
+    the boundary for repeated analyses: 'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every
     analysis requires.
 
     >>> Stopping(stop="futility", looks=[10, 20], boundary="pocock")
@@ -39,7 +40,7 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        # All fields are passed: the decoder would leave missing ones to the class defaults.
+        # All fields are passed, because the decoder gives missing fields the defaults of the class.
         for name, kind in declared(Stopping).items():
             value = getattr(self, name)
             checked = {"looks": _looks, "boundary": _boundary}.get(name)
@@ -51,7 +52,7 @@ class Stopping:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their default."""
+        """The fields that differ from the default values."""
         return {field.name: vars(self)[field.name] for field in fields(self) if vars(self)[field.name] != field.default}
 
     def __str__(self) -> str:
@@ -62,7 +63,7 @@ class Stopping:
         return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.changed.items())})"
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
-        """The rule for pairs with at most `most` annotations."""
+        """Return the rule for pairs with at most `most` annotations."""
         counts = self.looks or (*range(self.batch, most, self.batch), most)
         looks = tuple(dict.fromkeys(min(n, most) for n in counts))
         if isinstance(self.boundary, str):
@@ -96,12 +97,12 @@ def _boundary(boundary: Any) -> str | float:
     if isinstance(boundary, str):
         return str(one_of("boundary", boundary, BOUNDARIES))
     if not (is_number(boundary) and 0 < boundary < float("inf")):
-        raise OptionError(f"boundary={shown(boundary)} is not allowed; a |z| must be positive and finite")
+        raise OptionError(f"boundary={shown(boundary)} is not allowed; give a positive, finite |z|")
     return float(argument("boundary", boundary, float))
 
 
 def idle(stop: str, looks: Any) -> dict[str, str]:
-    """The fields without effect for this `stop` and these `looks`, and why."""
+    """Return the fields that have no effect with the given `stop` and `looks`, and the reasons."""
     reasons = {} if stop == "futility" else {"futility": "stop is not 'futility'"}
     return reasons if looks is None else reasons | {"batch": "looks set the annotations of each round"}
 
@@ -117,9 +118,9 @@ USUAL = Stopping()
 def asked_for(
     estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, alone: bool
 ) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
-    """Requested estimators and stopping rules without duplicates; `alone`: there is no metric.
+    """Return the requested estimators and stopping rules without duplicates. `alone` means that there is no metric.
 
-    Raises `OptionError` for unknown estimators, and for incompatible combinations.
+    Raise `OptionError` for unknown estimators, and for incompatible combinations.
     """
     if estimator is None:
         estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)
@@ -128,16 +129,18 @@ def asked_for(
     stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in stoppings:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or several")
+            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or a list of these")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
     if not estimators or not rules:
-        raise OptionError("estimator and stopping: give one of each, or lists")
+        raise OptionError("estimator or stopping is empty; give at least one estimator and one stopping rule")
     if len({rule.gamma for rule in rules}) > 1:
-        raise OptionError("stopping: all rules share one reference, and so one gamma; run each gamma separately")
+        raise OptionError(
+            "stopping: rules with different gamma cannot share the reference decisions; run each gamma separately"
+        )
     for each in estimators:
         if alone and each.uses_metric:
             others = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
             raise OptionError(
-                f"estimator={each.name!r} needs a metric, and metrics='none'; select metrics, or use {others}"
+                f"estimator={each.name!r} needs a metric, but metrics='none'; select metrics, or use {others}"
             )
     return tuple(estimators), rules

@@ -17,17 +17,19 @@ from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
-"""Largest difference of TPR and of TNR at which systems may share error rates."""
+"""Largest difference of TPR, and of TNR, with which systems may share error rates."""
 
 
 def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
-    """Columns of an estimate and its bounds."""
+    """Return the columns of an estimate and of its bounds."""
     return {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
 
 
 def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
-    """Differences of TPR and of TNR, each (1 + draws,), NaN where a system has no human labels; human labels of the two
-    systems are treated as independent."""
+    """Return the differences of TPR and of TNR, each (1 + draws,); NaN if a system has no human labels.
+
+    The human labels of one system are treated as independent of the human labels of the other system.
+    """
     if not (first.n_labelled and second.n_labelled):
         return np.full(2, np.nan), np.full(2, np.nan)
     tpr, tnr = (one - other for one, other in zip(first.error_rates, second.error_rates, strict=True))
@@ -35,10 +37,12 @@ def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Fl
 
 
 def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> float:
-    """Correlation of two estimates, from the influences of outputs (n,) on each, summed over shared clusters `units`.
+    """Return the correlation of two estimates, from the influence of each output on each estimate.
 
-    `number` (n,): number of equal clusters that the cluster of an output stands for. The correlation is at most .99, so
-    that the variance of the difference is positive.
+    Influences (n,) are summed over clusters, whose positions are `units`. `number` (n,) is the number of equal clusters
+    that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 + its squared
+    standard error), because a correlation that is too large by chance makes the interval of a difference too short. The
+    result is limited to .99 in size, so that the variance of the difference is positive.
 
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
@@ -47,14 +51,19 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     n_units = int(units.max(initial=-1)) + 1
     a, b = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
     times = number_by_unit(number, units=units, n_units=n_units)
-    spread = np.sqrt((a**2 * times).sum() * (b**2 * times).sum())
-    return float(np.clip((a * b * times).sum() / spread, -0.99, 0.99) + 0.0) if spread > 0 else 0.0
+    sizes = [float(np.sqrt((part**2 * times).sum())) for part in (a, b)]
+    if not all(sizes):
+        return 0.0
+    a, b = a / sizes[0], b / sizes[1]
+    r = float((a * b * times).sum())
+    variance = float(((a * b - r / 2 * (a**2 + b**2)) ** 2 * times).sum())  # by the delta method
+    return float(np.clip(r**3 / (r**2 + variance), -0.99, 0.99)) if r else 0.0
 
 
 def rate_difference(
     first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
 ) -> Floats:
-    """Corrected difference, (1 + draws,), from draws of both rates with the correlation due to shared clusters."""
+    """Return the corrected difference, (1 + draws,), from draws of both rates, correlated through shared clusters."""
     if not np.isfinite(first.corrected.value + second.corrected.value):
         return np.full(2, np.nan)
     shared = correlation(first.influence, second.influence, outputs.unit, outputs.number)
@@ -65,7 +74,7 @@ def rate_difference(
 def human_difference(
     first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
 ) -> Floats:
-    """Difference of the rates by human labels alone, (1 + draws,), NaN where one is undefined."""
+    """Return the difference of the rates by human labels alone, (1 + draws,); NaN if one rate is undefined."""
     if not np.isfinite(first.human.value + second.human.value):
         return np.full(2, np.nan)
     draws = []
@@ -87,7 +96,7 @@ def difference_rows(
     confidence: float,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Rows of the table `differences` of one metric, with unadjusted p-values."""
+    """Return the rows of the table `differences` for one metric, with unadjusted p-values."""
     rows = []
     for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
         corrected = rate_difference(a, b, outputs, rng)
@@ -117,10 +126,10 @@ def _p_value(values: Floats) -> float:
 
 
 def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Rows of all metrics with p-values adjusted (Holm), decisions and the favoured system.
+    """Return the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
 
-    Tests of the corrected difference are adjusted over the pairs and labels of a metric, tests of error rates over
-    all metrics, pairs and both error rates.
+    Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
+    adjusted over all metrics, all pairs and both error rates.
     """
     metrics, adjusted = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
     for metric in dict.fromkeys(metrics.tolist()):
@@ -141,7 +150,7 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
 
 
 def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
-    """Whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
+    """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
     differences = (values for pair in combinations(by_system, 2) for values in error_differences(*pair))
     intervals = (bounded(values, 1 - 2 * alpha) for values in differences)
     return all(part.low > -EQUIVALENCE_MARGIN and part.high < EQUIVALENCE_MARGIN for part in intervals)
@@ -157,7 +166,7 @@ def slice_row(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """A row of the table `slices`, with unadjusted p-values against the other outputs."""
+    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
     tpr, tnr = error_differences(inside, outside)
     rate = rate_difference(inside, outside, outputs, rng)
     return {
@@ -180,8 +189,10 @@ FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
 def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Rows of slices of all metrics with p-values adjusted over slices and tests (Holm), and significant
-    differences."""
+    """Return the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
+
+    P-values are adjusted over slices and tests (Holm).
+    """
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))

@@ -30,14 +30,14 @@ from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
 
 FOLDS = 5
-"""Folds for cross-fitted thresholds."""
+"""Number of folds for cross-fitted thresholds."""
 
 FEWEST_DESIGNED = 10
-"""Human labels in each part of a stratum that is divided by inclusion probability."""
+"""Minimum number of human labels in each part of a stratum that is divided by inclusion probability."""
 
 
 class Interval(NamedTuple):
-    """An estimate with its bounds."""
+    """Estimate with a lower and an upper bound."""
 
     value: float
     low: float
@@ -48,7 +48,7 @@ UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
 
 class EstimateSettings(TypedDict):
-    """How outputs were selected for human labels, the confidence of bounds, and the generator of draws."""
+    """Selection of outputs for human labels, confidence of the bounds, and random generator of the draws."""
 
     sampling: Sampling
     confidence: float
@@ -57,7 +57,7 @@ class EstimateSettings(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class StratifiedLabels:
-    """Outputs with a label of a judge, by stratum, for statistics of their counts.
+    """Outputs with a label of a judge, by stratum, for statistics of label counts.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class StratifiedLabels:
     stratum : int array of shape (n,)
         The judge's label, or the bin of its score.
     weights : array of shape (n,)
-        Weight of an output with a human label, 0 without one; the sum is the number of labelled outputs.
+        Weight of each output with a human label, 0 without a human label. The sum is the number of labelled outputs.
     totalled : array of shape (n,)
-        Weight of an output in the proportion of its stratum.
+        Weight of each output in the proportion of its stratum.
     n_strata : int
     sampling : {'random', 'by-judge', 'by-label'}
     confidence : float
@@ -86,7 +86,7 @@ class StratifiedLabels:
 
     @cached_property
     def counts(self) -> LabelCounts:
-        """Weighted counts of human labels in each stratum, and of all outputs."""
+        """Weighted counts of human labels, and of all outputs, in each stratum."""
         rows = np.flatnonzero(self.outputs.labelled)
         columns = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
         labelled = [np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in columns]
@@ -96,16 +96,16 @@ class StratifiedLabels:
 
     @property
     def estimate(self) -> Floats:
-        """(strata, labels): joint proportions."""
+        """Joint proportions, (strata, labels)."""
         return joint_estimate(self.counts, sampling=self.sampling)
 
     @property
     def of_all(self) -> StratifiedLabels:
-        """The same human labels, with the stratum proportions of all outputs that have a label of the judge."""
+        """The same human labels, with stratum proportions from all outputs that have a label of the judge."""
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """(n,): influence of a single output of each row on a statistic of joint proportions (..., strata, labels)."""
+        """Return the influence of one output of each row, (n,), on a statistic of proportions (..., strata, labels)."""
         return output_influence(
             lambda counts: statistic(joint_estimate(counts, sampling=self.sampling)),
             self.counts,
@@ -116,7 +116,7 @@ class StratifiedLabels:
         )
 
     def effective(self, influence: Floats) -> LabelCounts:
-        """Counts divided by the design effect of an estimate: shared clusters, and unequal weights (Kish 1965)."""
+        """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
         by_cluster = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
         first, second = (
             np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
@@ -125,7 +125,7 @@ class StratifiedLabels:
         return LabelCounts(labelled, self.counts.total / by_cluster)
 
     def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
-        """The joint posterior of effective counts."""
+        """Return the joint posterior of effective counts."""
         return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
@@ -133,7 +133,7 @@ class StratifiedLabels:
         return self.posterior(self.effective(np.zeros(len(self.stratum))))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """(1 + draws,): a statistic of joint proportions, then its draws."""
+        """Return the estimate of a statistic of joint proportions, followed by draws of the statistic, (1 + draws,)."""
         if not self.outputs.clustered:
             return statistic(self._independent.values)
         return statistic(self.posterior(self.effective(self.influence(statistic))).values)
@@ -148,16 +148,16 @@ class JudgeRates:
     rate_draws : array of shape (draws,)
         Posterior draws of the corrected rate.
     pairs : StratifiedLabels or None
-        Outputs by the judge's label, for measures of agreement; with random sampling those with both labels. None
-        without a judge.
+        Outputs by the judge's label, for measures of agreement. With random sampling, stratum proportions come from
+        outputs with both labels. None if there is no judge.
     influence, human_influence : arrays of shape (n,)
-        Influence of each output on the corrected rate and on the rate by human labels.
+        Influence of each output on the corrected rate, and on the rate by human labels.
     corrected, human, judge : Interval
         Rates of the positive label.
     n_judged, n_labelled : int
-        Outputs whose rate is estimated, and outputs with both labels.
+        Number of outputs whose rate is estimated, and number of outputs with both labels.
     rarer : float
-        Number of human labels of the less frequent kind.
+        Number of human labels with the less frequent label.
     judge_n, human_n : float
         Effective number of labels of the judge and of the annotators.
     unlabelled : float
@@ -179,7 +179,7 @@ class JudgeRates:
     unlabelled: float
 
     def with_error_rates(self, pooled: StratifiedLabels, *, confidence: float) -> JudgeRates:
-        """The same outputs corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
+        """Return the rates of the same outputs, corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
         if not self.n_judged:
             return self
         total = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
@@ -189,16 +189,16 @@ class JudgeRates:
         return replace(self, rate_draws=values[1:], corrected=bounded(values, confidence))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """(1 + draws,): a measure of agreement and its draws; NaN without a judge or without human labels."""
+        """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
         return self.pairs.values(statistic) if self.pairs is not None and self.n_labelled else np.full(2, np.nan)
 
     @cached_property
     def error_rates(self) -> tuple[Floats, Floats]:
-        """TPR and TNR and their draws, each (1 + draws,)."""
+        """Estimate and draws of TPR, and of TNR, (1 + draws,) each."""
         return self.values(sensitivity), self.values(specificity)
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
-        """Measures of agreement; those for two labels are undefined with more labels."""
+        """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
         undefined = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
         if self.pairs is None or not self.n_labelled:
             return undefined
@@ -207,8 +207,10 @@ class JudgeRates:
 
 
 def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
-    """Measures of agreement for this number of labels, as functions of joint proportions (..., labels, labels) of `n`
-    outputs."""
+    """Return the measures of agreement for this number of labels.
+
+    Each measure is a function of joint proportions (..., labels, labels) of `n` outputs.
+    """
     weighting: Weighting = "quadratic" if ordered else "none"
     return {
         **GENERAL,
@@ -219,12 +221,15 @@ def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Call
 
 
 def positive_rate(joint: Floats) -> Floats:
-    """Rate of the second human label: (..., strata, labels) -> (...)."""
+    """Return the rate of the second human label: (..., strata, labels) -> (...)."""
     return np.asarray(joint[..., 1].sum(axis=-1))
 
 
 def bounded(values: Floats, confidence: float) -> Interval:
-    """The estimate (first value) with the central interval of the draws, extended to contain it; undefined if it is."""
+    """Return the estimate (first value) with the central interval of the draws, extended to contain the estimate.
+
+    If the estimate is undefined, the bounds are undefined.
+    """
     if not np.isfinite(values[0]):
         return UNDEFINED
     low, high = percentile_interval(values[1:], confidence=confidence)
@@ -238,16 +243,16 @@ def judge_rates(
     strata: Ints | None = None,
     **settings: Unpack[EstimateSettings],
 ) -> JudgeRates:
-    """Estimates for a judge with two human labels, or with the labels themselves.
+    """Return the estimates for a judge.
 
     Parameters
     ----------
     outputs : LabelledOutputs
-        With two labels, the second is positive; with more, rates are those of the second.
+        Outputs with human labels; rates are of the second label, which is the positive label if there are two labels.
     labels : array of shape (n,)
-        Code of the judge's label; NaN: none.
+        Code of the judge's label; NaN if there is none.
     strata : int array of shape (n,), optional
-        Strata of a judge that gives scores, used instead of its labels.
+        Strata of a judge that gives scores; the strata are used instead of labels.
     **settings
         See `EstimateSettings`.
     """
@@ -257,7 +262,7 @@ def judge_rates(
     has_label = rows.labelled
     weights = np.where(has_label, rows.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
-    # Human labels of a separate golden set are not part of the rate of the other outputs.
+    # Outputs of a separate golden set do not count in the rate of all other outputs.
     meant = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
     pairs = StratifiedLabels(
         outputs=rows,
@@ -316,7 +321,7 @@ def judge_rates(
 
 
 def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:
-    """Divisor of counts for outputs that share clusters; 1 without shared clusters."""
+    """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.clustered:
         return 1.0
     effect = influence_design_effect(influence, outputs.unit, kind=kind, number=outputs.number)
@@ -333,21 +338,21 @@ def _wilson(value: float, n: float, confidence: float) -> Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeLabels:
-    """A judge's labels of all outputs, with strata and threshold if it gives scores.
+    """Labels of all outputs by a judge, with strata and threshold if the judge gives scores.
 
-    `human`: there is no judge, and all outputs form one stratum.
+    The name `human` means that there is no judge; all outputs form one stratum.
     """
 
     name: str
     labels: Floats
     evaluated: Floats
-    """The labels by cross-fitted thresholds for outputs with a human label."""
+    """Labels by the judge; for outputs with a human label, scores become labels by cross-fitted thresholds."""
     strata: Ints | None = None
     scores: Floats | None = None
     threshold: float = np.nan
 
     def rates(self, outputs: LabelledOutputs, rows: Bools, **settings: Unpack[EstimateSettings]) -> JudgeRates:
-        """Rates of the outputs in `rows` (n,)."""
+        """Return the rates of the outputs in `rows` (n,)."""
         part = judge_rates(outputs, np.where(rows, self.labels, np.nan), strata=self.strata, **settings)
         if self.name == HUMAN:
             return replace(part, pairs=None, judge=UNDEFINED, unlabelled=0.0)
@@ -356,14 +361,15 @@ class JudgeLabels:
 
     @property
     def of_thresholds(self) -> JudgeLabels:
-        """The judge with labels by cross-fitted thresholds, for estimating its errors."""
+        """The judge with labels by cross-fitted thresholds, which are used to estimate error rates."""
         return replace(self, labels=self.evaluated, strata=None if self.scores is not None else self.strata)
 
 
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
-    """Each judge of outputs with two labels; without a metric, a single one named `human`.
+    """Yield each judge of outputs with two labels; if there is no metric, yield one judge named `human`.
 
-    Scores become labels by a number or by a cross-fitted `ThresholdTarget`; without a threshold they only form strata.
+    Scores become labels by a given threshold or by a cross-fitted `ThresholdTarget`. Without `threshold`, scores only
+    form strata.
     """
     if not outputs.metrics:
         one = np.zeros(len(outputs.system))
@@ -390,7 +396,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
 
 
 def parsed_threshold(text: str) -> float | ThresholdTarget:
-    """A threshold as a number or as the target of its selection."""
+    """Return a threshold as a number, or the target by which a threshold is selected."""
     try:
         number = float(text)
     except ValueError:
@@ -399,10 +405,12 @@ def parsed_threshold(text: str) -> float | ThresholdTarget:
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """P-value of 'the judge's labels are equally frequent in the labelled part and in the rest', the smallest over
-    labels.
+    """Return the p-value of a test whether outputs with and without human labels have the same labels of the judge.
 
-    A z-test with the variance by clusters, Bonferroni over labels; NaN where all outputs are labelled or none is.
+    The hypothesis is that each label of the judge is equally frequent in the two groups of outputs.
+
+    The test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
+    method. NaN if all outputs, or no outputs, have human labels.
     """
     from scipy.special import ndtr
 

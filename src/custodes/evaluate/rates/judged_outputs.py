@@ -1,4 +1,4 @@
-"""Labels of one judge with its confidence: scores, a column, agreement of repeats, or agreement of judges."""
+"""Labels of one judge with confidence from scores, a column, agreement of repeats, or agreement of judges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.stats.rates.scores import ThresholdTarget, roc
 from custodes.stats.ratios import ratio
 
 SEPARATING = 0.5
-"""Youden's index from which scores separate the labels of the judge: they are scores of its positive label."""
+"""Minimum of Youden's index at which scores are taken as scores of the judge's positive label."""
 
 ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
@@ -36,11 +36,11 @@ class JudgedOutputs:
     outputs : LabelledOutputs
         The outputs with a label of the judge.
     metric, signal : str
-        Names of the judge and of its measure of confidence.
+        Names of the judge and of the measure of confidence.
     codes : int array of shape (n,)
-        The judge's labels.
+        Codes of the judge's labels.
     certainty : array of shape (n,)
-        Confidence in the label; -inf where it is unknown.
+        Confidence in the label; -inf if unknown.
     notes : list of Note
     """
 
@@ -53,41 +53,42 @@ class JudgedOutputs:
 
     @property
     def wrong(self) -> Bools:
-        """(n,): whether the human label is another one; false without a human label."""
+        """Whether the human label differs from the judge's label, (n,); False without a human label."""
         return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] < 0.5)
 
     def accepted(self, threshold: float) -> Bools:
-        """(n,): whether the confidence reaches a threshold, up to rounding."""
+        """Return whether the confidence reaches a threshold, up to rounding, (n,)."""
         return (self.certainty >= threshold) | np.isclose(self.certainty, threshold, rtol=ROUNDING, atol=0)
 
 
 def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: str | None) -> JudgedOutputs:
-    """The labels of a judge with its confidence.
+    """Return the labels of a judge with the confidence of the judge.
 
     Parameters
     ----------
     study : Study
     outputs : LabelledOutputs
-        With two labels.
+        Outputs with two labels.
     judge : int
         Position of the metric that gives the labels.
     signal : str or None
-        A metric that gives scores, a column of outputs, `repeats` or `judges`; None: the first of these that exists.
+        Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. By default, a
+        metric that gives scores, then `repeats`, then `judges`, whichever is available first.
 
     Raises
     ------
     InputError
-        For items with several outputs.
+        If an item has several outputs, or if the confidence of all outputs is unknown.
     OptionError
-        Without a measure of confidence.
+        If there is no measure of confidence.
     """
     metric, labels = outputs.metrics[judge], outputs.judged[judge]
     judged = ~np.isnan(labels)
     rows = outputs.only(judged)
     if rows.table["item"].is_duplicated().any():
         raise InputError(
-            "route: items have several outputs, and probabilities are those of items; select one system with "
-            "systems=NAME, or give each output its own item"
+            "route: some items have several outputs, but probabilities are given by item; select one system with "
+            "systems=NAME, or give each output a separate item"
         )
     codes = labels[judged].astype(np.intp)
     chosen = signal or _signal(study, rows, judge)
@@ -101,7 +102,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
         values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
     if not np.isfinite(values).any():
         raise InputError(
-            f"route: {chosen} gives no confidence of {metric}; name another source of the confidence with signal=NAME"
+            f"route: {chosen} has no confidence for the labels of {metric}; name another measure with signal=NAME"
         )
     return JudgedOutputs(
         outputs=rows,
@@ -135,7 +136,7 @@ def _of_rater(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFra
 
 
 def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
-    """Proportion of the repeats of each output that have its most frequent label."""
+    """Return the proportion of repeats of each output that give the most frequent label of the output."""
     votes = _of_rater(study, outputs, metric).group_by(*KEY, "score").len()
     shares = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     joined = outputs.table.join(shares, on=KEY, how="left", maintain_order="left")
@@ -153,7 +154,10 @@ def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
 
 
 def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tuple[Floats, str]:
-    """Confidence in the label, from the confidence itself or from a score of the positive label; and a note."""
+    """Return the confidence in the label, and a note.
+
+    `values` are the confidence or scores of the positive label.
+    """
     has_value = np.isfinite(values)
     curve = roc(values[has_value], codes[has_value] == 1)
     separating = np.nan_to_num(curve.tpr - curve.fpr).max(initial=0.0) >= SEPARATING
@@ -161,6 +165,6 @@ def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tupl
         return values, f"{name} is read as the confidence in the label"
     at = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
     return np.abs(values - at), (
-        f"{name} is read as a score of {positive!r}, with its distance from {at:.3g} as confidence; a column with the "
-        "confidence itself has 'confidence' in its name"
+        f"{name} is read as a score of {positive!r}, and the distance from {at:.3g} is the confidence; to give the "
+        "confidence, use a column with 'confidence' in its name"
     )

@@ -24,13 +24,13 @@ from custodes.stats.intervals import wilson_interval
 from custodes.stats.rates.scores import area_under_roc, roc, score_strata
 
 MEASURES = {
-    "tpr": "sensitivity: the judge's label is positive given a positive human label",
-    "tnr": "specificity: the judge's label is negative given a negative human label",
-    "ppv": "the human label is positive given a positive label of the judge",
-    "npv": "the human label is negative given a negative label of the judge",
-    "accuracy": "proportion of equal labels",
+    "tpr": "sensitivity: proportion of outputs with a positive human label to which the judge gives the positive label",
+    "tnr": "specificity: proportion of outputs with a negative human label to which the judge gives the negative label",
+    "ppv": "positive predictive value: proportion of the judge's positive labels whose human label is positive",
+    "npv": "negative predictive value: proportion of the judge's negative labels whose human label is negative",
+    "accuracy": "proportion of outputs with equal labels of judge and annotators",
     "balanced_accuracy": "mean recall over the human labels",
-    "f1": "F1 of the positive label; with more labels the mean over labels",
+    "f1": "F1 of the positive label; mean over labels if there are more than two",
     "mcc": "Matthews correlation coefficient",
     "kappa": "Cohen's kappa; quadratic weights for ordered labels",
     "ac1": "Gwet's AC1",
@@ -42,27 +42,31 @@ ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
 
 
 def judge_table() -> Any:
-    """The declaration of the table."""
+    """Return the declaration of the table `judges`."""
     return table(
-        "One row per metric: how well its labels agree with human labels.",
+        "One row per metric: agreement of its labels with human labels.",
         label("metric", "name of the metric"),
-        label("label", "the positive label; empty where labels are compared one by one"),
-        count("n_labelled", "outputs with both labels", "Human labels"),
+        label("label", "the positive label; empty if there are more than two labels"),
+        count("n_labelled", "number of outputs with labels by metric and annotators", "Human labels"),
         *(
             (share if name in PROPORTIONS else score)(
                 name, doc, name.upper() if len(name) <= 3 else "", interval=True, essential=name in ESSENTIAL
             )
             for name, doc in MEASURES.items()
         ),
-        score("threshold", "score from which the judge's label is positive", essential=False),
-        share("human_agreement", "proportion of equal labels of two annotators of an output", "Annotators agree"),
+        score(
+            "threshold",
+            "threshold of the scores; the judge's label is positive for scores of at least this value",
+            essential=False,
+        ),
+        share("human_agreement", "probability that two annotators of an output agree", "Annotators agree"),
         score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
-        label("reason", "why a measure is undefined", essential=False),
+        label("reason", "reason for undefined measures", essential=False),
     )
 
 
 def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
-    """The metrics to compare with human labels; with more than two labels only those that give labels."""
+    """Yield the metrics to compare with human labels; with more than two labels, only metrics that give labels."""
     binary = len(outputs.words) == 2
     for judge in judges_of(outputs, threshold if binary else None):
         if judge.name != HUMAN and (binary or judge.scores is None):
@@ -70,7 +74,7 @@ def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iter
 
 
 def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dict[str, Any]]:
-    """The rows of the table."""
+    """Return the rows of the table `judges`."""
     everything = np.ones(len(outputs.system), dtype=bool)
     rows = []
     for judge in compared_judges(outputs):
@@ -80,7 +84,7 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
 
 
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
-    """Accuracy of each metric's labels as a ratio of sums over outputs."""
+    """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(compared_judges(outputs))
     sums = np.zeros((2, len(judges), len(outputs.system)))
     for k, judge in enumerate(judges):
@@ -96,7 +100,7 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
 
 
 def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
-    """A row of the table."""
+    """Return a row of the table `judges`."""
     measures = part.measures(confidence=confidence, ordered=outputs.ordered)
     area = UNDEFINED
     if judge.scores is not None:
@@ -126,11 +130,11 @@ def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *,
 
 
 MOST_POINTS = 200
-"""Points of a ROC curve in its table."""
+"""Maximum number of points of a ROC curve in the table `roc`."""
 
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
-    """Rows of the table `roc`; the curve is thinned to `MOST_POINTS`. None for a judge without scores."""
+    """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
     scores, positive = _labelled(outputs, judge)
     if not 0 < positive.sum() < len(positive):
         return []
@@ -151,7 +155,7 @@ def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any
 
 
 def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence: float) -> list[dict[str, Any]]:
-    """Rows of the table `calibration`: the proportion of positive human labels in bins of equal size."""
+    """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
     scores, positive = _labelled(outputs, judge)
@@ -167,7 +171,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
 
 
 def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Any, Any]:
-    """Scores and binary human labels of the outputs with both."""
+    """Return the scores and the binary human labels of outputs that have a score and a human label."""
     if judge.scores is None:
         return np.empty(0), np.empty(0, dtype=bool)
     usable = outputs.labelled & ~np.isnan(judge.scores)

@@ -1,4 +1,4 @@
-"""Number of human labels needed, and selection of the outputs to label next."""
+"""Number of human labels that a rate needs, and selection of the outputs to label next."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from custodes.stats.rates.sample_size import (
 from custodes.stats.ratios import ratio
 
 Target = Literal["corrected_rate", "tpr", "tnr", "difference"]
-"""Quantities for which labels are allocated."""
+"""Quantities for which human labels can be allocated."""
 
 FEWEST = 5
-"""Fewest human labels for each label of the judge, if it has as many outputs."""
+"""Minimum number of human labels for each label of the judge, if there are enough outputs with this label."""
 
 POWER = 0.8
 """Power of the test of a difference."""
@@ -49,65 +49,65 @@ POWER = 0.8
 MOST_LABELS_ALONE = 10**7
 
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Weights of Neyman's allocation that are tried.
+"""Weights of Neyman's allocation in the mixtures that are compared.
 
-Neyman's allocation gives too few human labels to a label of the judge that is nearly always correct, if labels are
-few.
+If human labels are few, Neyman's allocation gives too few of them to a label of the judge that is nearly always
+correct.
 """
 
 TYPICAL_LABELS = 200
-"""Number of human labels at which the allocations are compared."""
+"""Number of human labels for which the mixtures of allocations are compared."""
 
 
 @result
 class Labelling(Result):
-    """How many human labels are needed, and which outputs to label next; see `labelling`."""
+    """Number of human labels that are needed, and outputs to label next; see `labelling`."""
 
     needed: pl.DataFrame = table(
-        "One row per slice and quantity: human labels needed in all, those that exist included.",
+        "One row per slice and quantity: total number of human labels needed, including existing labels.",
         label("metric", "the judge"),
-        label("slice", "value of the column `by`; null without it"),
+        label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
-        label("system", "the system, or both; empty for error rates, which are of all systems"),
-        score("width", "width of the interval, or the difference to be found with a probability of .8"),
-        count("labelled", "human labels so far (of each system, the fewest)", "Labels so far"),
-        count("by_judge", "labels needed, allocated over the judge's labels", "Labels needed"),
-        count("random", "labels needed, drawn at random", "At random"),
-        count("human_alone", "labels needed without the judge, drawn at random", "Without the judge"),
-        label("reason", "why no number of labels is enough"),
+        label("system", "the system, or both systems; empty for error rates, which are for all systems jointly"),
+        score("width", "width of the interval, or the difference that a test detects with a power of .8"),
+        count("labelled", "existing human labels; for a difference, of the system with fewer labels", "Labels so far"),
+        count("by_judge", "number of labels needed, if allocated by the label of the judge", "Labels needed"),
+        count("random", "number of labels needed, if drawn at random", "At random"),
+        count("human_alone", "number of labels needed without the judge, if drawn at random", "Without the judge"),
+        label("reason", "reason if no number of labels is enough"),
     )
     allocation: pl.DataFrame = table(
         "One row per slice, system and label of the judge: how many outputs to label next.",
         label("metric", "the judge"),
-        label("slice", "value of the column `by`; null without it"),
-        label("system", "the system"),
+        label("slice", "value of the column `by`; null if `by` is not set"),
+        label("system", "name of the system"),
         label("label", "label of the judge"),
-        count("n", "outputs", "Outputs"),
-        count("labelled", "outputs with a human label", "Labels so far"),
+        count("n", "number of outputs", "Outputs"),
+        count("labelled", "number of outputs with a human label", "Labels so far"),
         share("positive_rate", "expected proportion of positive human labels"),
-        count("add", "outputs to label next", "Label next"),
+        count("add", "number of outputs to label next", "Label next"),
     )
     outputs: pl.DataFrame = table(
         "One row per output to label next, drawn at random within each slice, system and label of the judge.",
         label("item", "the item"),
         label("system", "the system"),
         label("label", "label of the judge; do not show it to annotators"),
-        probability("probability", "probability of being drawn"),
-        label("slice", "value of the column `by`; null without it"),
+        probability("probability", "probability with which the output was drawn"),
+        label("slice", "value of the column `by`; null if `by` is not set"),
         essential=False,
     )
 
 
 @question(
     "custodes labelling labels.csv --width 0.1 --table outputs -o to_label.csv",
-    metric="Judge whose labels form strata: a name (default: the only metric).",
+    metric="Name of the judge whose labels form strata (default: the only metric).",
     positive="Label that counts as success (see rates).",
     width="Width of the interval of a rate, TPR or TNR.",
-    difference="Difference between two systems to be found with a probability of .8.",
-    target="What labels are allocated for.",
-    add="Human labels to add, with by in each slice (default: as many as the target needs).",
-    by="Column whose values are slices, each with a plan; system for the systems.",
-    accuracy="Assumed accuracy of the judge where no output has a human label.",
+    difference="Difference between two systems that a test must detect with a power of .8.",
+    target="Quantity for which human labels are allocated.",
+    add="Number of human labels to add; if by is set, in each slice (default: as many as the target needs).",
+    by="Column whose values define slices, each with a plan of labels; by=system gives a plan for each system.",
+    accuracy="Assumed accuracy of the judge if no output has a human label.",
 )
 def labelling(
     study: Study,
@@ -125,16 +125,18 @@ def labelling(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Labelling:
-    """How many human labels a pass rate needs, and which outputs to label next.
+    """Plan how many human labels a pass rate needs, and which outputs to label next.
 
     Notes
     -----
-    The judge's labels differ in how uncertain the human label is. Neyman's allocation labels more of the outputs with
-    an uncertain human label. The uncertainty is estimated from the existing human labels; without any, `accuracy` is
-    assumed, with the weight of two labels. Give the new labels to `rates` with `sampling='by-judge'`.
+    Given the label of the judge, the human label is more or less uncertain. Neyman's allocation selects more outputs
+    with an uncertain human label. The uncertainty is estimated from the existing human labels. If there are no human
+    labels, `accuracy` is assumed, with the weight of two labels. Give the new labels to `rates` with
+    `sampling='by-judge'`.
 
-    With `by`, each slice has the plan of its outputs alone, for the same width. Read the slices of `rates` with the
-    same `by`: a rate over several slices would need weights, as their outputs are drawn with different probabilities.
+    If `by` is set, each slice has a plan for its outputs alone, with the same width. Read the table `slices` of `rates`
+    with the same `by`. A rate over several slices would need weights, because the outputs of different slices are drawn
+    with different probabilities.
 
     References
     ----------
@@ -188,7 +190,10 @@ def labelling(
 def _slices(
     study: Study, outputs: LabelledOutputs, judge: int, by: str | None
 ) -> tuple[list[tuple[str | None, LabelledOutputs]], list[Note]]:
-    """The slices with labels of the judge, or all outputs without `by`; and a note on outputs outside of all slices."""
+    """Return the slices with labels of the judge, and a note on outputs that are in no slice.
+
+    Without `by`, all outputs form one slice.
+    """
     if by is None:
         return [(None, outputs)], []
     names, position = slices_of(study, outputs.table, by)
@@ -197,14 +202,16 @@ def _slices(
     outside = int((judged & (position < 0)).sum())
     message = f"{outside} outputs without a value of {by!r} are in no slice"
     if not inside:
-        raise InputError(f"by={by!r}: no output with a label of the judge has a value; give another column")
+        raise InputError(
+            f"by={by!r}: no output with a label of the judge has a value in this column; give another column"
+        )
     return [(name, outputs.only(rows)) for name, rows in inside], noted(
         ("no-slice", outside, message), aspect=outputs.aspect
     )
 
 
 class _LabellingPlan:
-    """Strata of the outputs by system and label of the judge, with estimates of their human labels."""
+    """Strata of outputs by system and label of the judge, with estimated rates of positive human labels."""
 
     def __init__(self, outputs: LabelledOutputs, judge: int, *, accuracy: float, confidence: float) -> None:
         from scipy.special import ndtri
@@ -217,7 +224,7 @@ class _LabellingPlan:
         self.rows: Bools = of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.labelled).sum(axis=2)
         counts = self.rows @ np.nan_to_num(outputs.gold)
-        # Systems without human labels for a label of the judge use those of the other systems.
+        # A system without human labels for a label of the judge uses the human labels of all other systems.
         prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
         self.rates = np.array([stratum_rates(of_label, prior) for of_label in counts])
         self.confidence = confidence
@@ -226,12 +233,12 @@ class _LabellingPlan:
 
     @property
     def weights(self) -> Floats:
-        """(systems, 2): proportion of each system's outputs with each label of the judge."""
+        """Proportions of the two labels of the judge among the outputs of each system, (systems, 2)."""
         return ratio(self.n, self.n.sum(axis=1, keepdims=True))
 
     @cached_property
     def shares(self) -> Floats:
-        """(systems, 2): best allocation of human labels for the corrected rate of each system, as proportions."""
+        """Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2)."""
         return np.array(
             [
                 self._best(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
@@ -247,7 +254,7 @@ class _LabellingPlan:
         outputs: Ints,
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
-        """The best mixture of Neyman's allocation, which is optimal for many labels, and proportional allocation."""
+        """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
         mixtures = [part * neyman + (1 - part) * weights for part in MIXTURES]
         n = min(TYPICAL_LABELS, int(outputs.sum()))
         widths = [self._width(share, rates, outputs, statistic)(n) for share in mixtures]
@@ -255,19 +262,19 @@ class _LabellingPlan:
 
     @cached_property
     def together(self) -> tuple[Ints, Floats]:
-        """(2,) each: outputs of all systems with each label of the judge, and rates of positive human labels."""
+        """Number of outputs, and rate of positive human labels, by label of the judge over all systems; (2,) each."""
         n = self.n.sum(axis=0)
         return n, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n), nan=0.5)
 
     def error_share(self, *, positive: bool) -> Floats:
-        """Best allocation of human labels for TPR or TNR over all systems, as proportions."""
+        """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
         outputs, rates = self.together
         weights = ratio(outputs, outputs.sum())
         neyman = error_rate_shares(weights, rates, positive=positive)
         return self._best(neyman, weights, rates, outputs, sensitivity if positive else specificity)
 
     def needed(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
-        """Rows of the table `needed`."""
+        """Yield the rows of the table `needed`."""
         for i, k in enumerate(self.systems):
             weights, rates, outputs = self.weights[i], self.rates[i], self.n[i]
             yield self._row(
@@ -309,7 +316,7 @@ class _LabellingPlan:
     def _width(
         self, share: Floats, rates: Floats, outputs: Ints, statistic: Callable[[Floats], Floats]
     ) -> Callable[[float], float]:
-        """Interval width of a statistic as a function of the number of labels."""
+        """Return a function that computes the interval width of a statistic from the number of labels."""
 
         def width(n: float) -> float:
             draws = statistic(expected_posterior(share, rates, outputs, n).draws)
@@ -319,7 +326,7 @@ class _LabellingPlan:
         return width
 
     def _spread(self, pair: tuple[int, int], best: bool, n: float) -> float:
-        """Standard deviation of the difference of two rates with `n` labels each."""
+        """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
         variance = 0.0
         for i in pair:
             share = self.shares[i] if best else self.weights[i]
@@ -327,7 +334,7 @@ class _LabellingPlan:
         return float(np.sqrt(variance))
 
     def _alone(self, rate: float, width: float) -> int | None:
-        """Number of labels for a Wilson interval of this width, without the judge."""
+        """Return the number of labels for a Wilson interval of this width without the judge."""
 
         def size(n: float) -> float:
             low, high = wilson_interval(rate, n, quantile=self.quantile)
@@ -355,11 +362,13 @@ class _LabellingPlan:
             "by_judge": by_judge,
             "random": random,
             "human_alone": alone,
-            "reason": "" if by_judge is not None else "not even with a human label of every output; judge more outputs",
+            "reason": ""
+            if by_judge is not None
+            else "human labels of all outputs would not be enough; judge more outputs",
         }
 
     def missing(self, needed: list[dict[str, Any]], target: str) -> Ints:
-        """Labels still needed for a target: per system, or (1,) in all for error rates."""
+        """Return how many more labels a target needs: a number for each system, or one total for error rates."""
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
@@ -372,7 +381,10 @@ class _LabellingPlan:
         return np.asarray(np.maximum(most - self.labelled.sum(axis=1), 0))
 
     def added(self, target: str, n: Ints) -> Ints:
-        """(systems, 2): outputs to label next, `n` per system or (1,) in all."""
+        """Return the number of outputs to label next, (systems, 2).
+
+        `n` has the number for each system, or one total number.
+        """
         free = self.n - self.labelled
         if len(n) == len(self.systems) and target not in ("tpr", "tnr"):
             rows = zip(self.shares, self.labelled, free, n, strict=True)
@@ -393,7 +405,7 @@ class _LabellingPlan:
         return added.reshape(-1, 2)
 
     def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
-        """Rows of the table `allocation`."""
+        """Yield the rows of the table `allocation`."""
         for i, code in np.ndindex(added.shape):
             yield {
                 "metric": self.metric,
@@ -406,7 +418,7 @@ class _LabellingPlan:
             }
 
     def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
-        """Rows of the table `outputs`, sorted by item; they do not depend on the order of the input."""
+        """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
         parts = []
         for i, code in np.ndindex(added.shape):
             free = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.labelled)).sort("item")
@@ -416,24 +428,25 @@ class _LabellingPlan:
         return pl.concat(parts).sort("item", "system")
 
     def notes(self, target: str, added: Ints) -> list[Note]:
-        """Notes on the assumptions of the plan."""
+        """Return the notes on the assumptions of the plan."""
         return noted(
             (
                 "assumed-accuracy",
                 not self.labelled.any(),
-                "no output has a human label: the number of labels depends on the assumed accuracy of the judge; plan "
-                "again after the first 50",
+                "no output has a human label, so the number of labels depends on the assumed accuracy of the judge; "
+                "plan again after the first 50 labels",
             ),
             (
                 "clusters-in-plan",
                 any(np.bincount(self.outputs.unit[self.outputs.system == k]).max(initial=0) > 1 for k in self.systems),
-                "outputs share clusters; the plan counts them as independent, so that more labels are needed: choose "
-                "outputs from different clusters",
+                "outputs share clusters, but the plan treats outputs as independent, so more labels may be needed; "
+                "choose outputs from different clusters",
             ),
             (
                 "nothing-to-label",
                 not added.sum(),
-                f"no output to label: the target {target} is reached, or cannot be reached, or all are labelled",
+                f"there is no output to label, because the target {target} is reached or cannot be reached, or because "
+                "all outputs have human labels",
             ),
             aspect=self.outputs.aspect,
         )

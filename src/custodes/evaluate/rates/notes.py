@@ -1,4 +1,4 @@
-"""Notes on the labels of a study and on its judges, in particular those that may reverse a conclusion."""
+"""Notes on the labels of a study and on judges, in particular notes that may reverse a conclusion."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.evaluate.rates.outputs import LabelledOutputs, known_binary
 from custodes.stats.rates.posterior import Sampling
 
 SAMPLING_ALPHA = 0.01
-"""Level of the test that the labelled part is a random sample."""
+"""Level of the test of the hypothesis that the labelled outputs are a random sample."""
 
 FEW_LABELS = 3
-"""Human labels of the less frequent class below which intervals are too narrow."""
+"""Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
 
 FEW_CLUSTERS = 40
-"""Labelled clusters below which intervals are too narrow."""
+"""Minimum number of labelled clusters; with fewer clusters, intervals are too narrow."""
 
 WARNINGS = (
     "no-human-labels",
@@ -31,11 +31,11 @@ WARNINGS = (
     "few-labelled-clusters",
     "labels-of-a-judge-unchecked",
 )
-"""Notes that may reverse a conclusion."""
+"""Rules of the notes that may reverse a conclusion."""
 
 
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
-    """Notes on the human labels of an aspect."""
+    """Return the notes on the human labels of an aspect."""
     n, n_labelled = int(outputs.number.sum()), int(outputs.labelled.sum())
     clusters = len(np.unique(outputs.unit[outputs.labelled]))
     words, binary = outputs.words, len(outputs.words) == 2
@@ -45,9 +45,13 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "no-human-labels",
             not n_labelled,
-            "no output has a human label: rates are those of the judge and may be wrong; label a random part",
+            "no output has a human label, so rates are those of the judge and may be wrong; label a random part",
         ),
-        ("all-labelled", n_labelled == n, "every output has a human label; the judge's labels hardly add to them"),
+        (
+            "all-labelled",
+            n_labelled == n,
+            "every output has a human label, so the labels of the judge add hardly any information",
+        ),
         (
             "positive-by-order",
             binary and positive is None and not known_binary(words),
@@ -56,20 +60,20 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "few-of-a-label",
             bool(n_labelled) and binary and rarer < FEW_LABELS,
-            f"{rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}; with fewer than {FEW_LABELS} the error "
-            "rates of a judge are hardly known: label more of the outputs that a judge gives this label",
+            f"only {rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}, but an estimate of the error "
+            f"rates of a judge needs at least {FEW_LABELS}; label more outputs that a judge gives this label",
         ),
         (
             "few-labelled-clusters",
             outputs.clustered and 0 < clusters < FEW_CLUSTERS and clusters < n_labelled,
-            f"human labels come from {clusters} clusters; with fewer than {FEW_CLUSTERS} the bounds may be too narrow",
+            f"human labels come from {clusters} clusters; with fewer than {FEW_CLUSTERS}, intervals may be too narrow",
         ),
         aspect=outputs.aspect,
     )
 
 
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
-    """Notes on strata without human labels, where the estimate depends on the prior alone."""
+    """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     shares = {name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0}
     parts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
@@ -80,8 +84,8 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
         (
             "labels-of-a-judge-unchecked",
             bool(parts),
-            f"{judge.name}: {listed(parts)} have {what} for which no output has a human label; there the estimate "
-            "assumes that both human labels are as probable: label some of them",
+            f"{judge.name}: {listed(parts)} have {what} for which no output has a human label; for these outputs, both "
+            "human labels are assumed to be equally probable, so label some of these outputs",
         ),
         aspect=outputs.aspect,
     )
@@ -90,7 +94,7 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
 def judge_notes(
     outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
 ) -> list[Note]:
-    """Notes on the labels of one judge; `part` has its estimates on all outputs."""
+    """Return the notes on the labels of one judge; `part` has the estimates for all outputs."""
     weighted = (outputs.weight != outputs.weight[0]).any()
     p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not weighted else np.nan
     measures = part.measures(confidence=0.99, ordered=False)
@@ -100,13 +104,15 @@ def judge_notes(
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,
-            f"the outputs with a human label are not a random sample by the labels of {judge.name} (p = {p:.2g}); "
-            "name how they were selected: sampling='by-judge' or 'by-label', or a column of inclusion probabilities",
+            f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
+            f"(p = {p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
+            "inclusion probabilities",
         ),
         (
             "judge-equals-human",
             equal,
-            f"{judge.name} equals the human label on all {part.n_labelled} outputs; check that it is not a copy of it",
+            f"{judge.name} equals the human label on all {part.n_labelled} outputs with human labels; check that "
+            f"{judge.name} is not a copy of the human labels",
         ),
         (
             "judge-contradicts-human",
@@ -117,8 +123,8 @@ def judge_notes(
         (
             "error-rates-not-shared",
             calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
-            f"{judge.name}: TPR and TNR of the systems are not shown to differ by less than {EQUIVALENCE_MARGIN}, so "
-            "each system is corrected by the labels of its outputs",
+            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
+            "each system is corrected by the human labels of its outputs alone",
         ),
         aspect=outputs.aspect,
     )

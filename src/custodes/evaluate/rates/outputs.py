@@ -1,4 +1,4 @@
-"""Labels of one aspect as arrays: human labels and judges' labels or scores of each output."""
+"""Labels for one aspect as arrays: human labels, and labels or scores by judges, of each output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
 Consensus = Literal["vote", "dawid-skene", "kept"]
-"""Methods to combine the labels of several annotators: majority vote (a draw gives no label), the most probable label
-of the Dawid-Skene model, or the proportions of annotators."""
+"""Methods to combine the labels of several annotators: majority vote (a draw gives no label), most probable label of
+the Dawid-Skene model, or proportion of annotators for each label."""
 
 KEY = ["item", "system"]
 DAWID_SKENE_ITERATIONS = 200
@@ -30,7 +30,7 @@ DAWID_SKENE_ITERATIONS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledOutputs:
-    """Outputs of one aspect.
+    """Outputs with labels for one aspect.
 
     Attributes
     ----------
@@ -40,25 +40,27 @@ class LabelledOutputs:
     ordered : bool
         Whether the labels have an order.
     systems, metrics, annotators : tuple of str
-        Names.
+        Names of systems, metrics and annotators.
     system, unit : int arrays of shape (n,)
-        Position of the system of each output, and its cluster.
+        Position of the system, and of the cluster, of each output.
     gold : array of shape (n, labels)
-        Human label as proportions of annotators; a row of NaN: not labelled.
+        Human label as the proportion of annotators for each label; all NaN if the output has no human label.
     annotated : array of shape (annotators, n)
-        Code of the label by each annotator, before `as_binary`; NaN: none.
+        Code of the label by each annotator; NaN if there is none. `as_binary` does not change these codes.
     judged : array of shape (metrics, n)
-        Code or score by each metric; NaN: none.
+        Code or score by each metric; NaN if there is none.
     is_score : bool array of shape (metrics,)
         Whether a metric gives scores.
     weight : array of shape (n,)
-        Inverse inclusion probability; 1 where none is given.
+        Inverse inclusion probability; 1 if no probability is given.
     number : array of shape (n,)
-        Number of equal outputs that a row stands for; equal in a cluster, and 1 if it has a human label.
+        Number of equal outputs that a row stands for. It is the same for all rows of a cluster, and 1 if the row has a
+        human label.
     table : DataFrame
         Item and system of each output.
     human_agreement, human_alpha : float
-        Proportion of equal labels of two annotators of an output, and Krippendorff's alpha; NaN with one annotator.
+        Probability that two annotators of an output give the same label, and Krippendorff's alpha; NaN if no output has
+        labels of two annotators.
     notes : list of Note
     """
 
@@ -83,7 +85,7 @@ class LabelledOutputs:
 
     @cached_property
     def labelled(self) -> Bools:
-        """(n,): whether an output has a human label."""
+        """Whether an output has a human label, (n,)."""
         return ~np.isnan(self.gold[:, 0])
 
     @cached_property
@@ -92,7 +94,7 @@ class LabelledOutputs:
         return bool(np.bincount(self.unit).max(initial=0) > 1)
 
     def only(self, rows: Bools) -> LabelledOutputs:
-        """The outputs of some rows."""
+        """Return the outputs of these rows."""
         if rows.all():
             return self
         return replace(
@@ -108,7 +110,10 @@ class LabelledOutputs:
         )
 
     def as_binary(self, positive: str) -> LabelledOutputs:
-        """Two labels: `positive` (a label, or for ordered labels a rule such as '>=4') and all others."""
+        """Return the outputs with two labels: the positive label, and one label for all other labels.
+
+        `positive` is a label or, for ordered labels, a rule such as '>=4'.
+        """
         is_positive = _positive_codes(self, positive)
         gold = np.stack([self.gold[:, ~is_positive].sum(axis=1), self.gold[:, is_positive].sum(axis=1)], axis=1)
         judged = self.judged.copy()
@@ -138,7 +143,7 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
 
 
 def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str) -> LabelledOutputs:
-    """Outputs with two labels; raises OptionError if they have more and `positive` names none."""
+    """Return the outputs with two labels; raise `OptionError` if there are more labels and `positive` is None."""
     if positive is None and len(outputs.words) != 2:
         raise OptionError(
             f"{verb} needs two labels, not {len(outputs.words)}; name one of {listed(outputs.words)} with "
@@ -148,10 +153,10 @@ def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str)
 
 
 def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
-    """Position of the metric with this name, or of the only one that gives labels."""
+    """Return the position of the metric with this name or, by default, of the only metric that gives labels."""
     names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
     if not names:
-        raise InputError(f"{verb} needs a metric that gives labels; rates draws labels at random without one")
+        raise InputError(f"{verb} needs a metric that gives labels; without one, label a random part and use rates")
     if metric is None and len(names) > 1:
         raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {listed(names)}")
     if metric is not None:
@@ -160,15 +165,15 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
 
 
 def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:
-    """The outputs of each aspect of a selected study.
+    """Return the outputs of each aspect of a selected study.
 
     Raises
     ------
     InputError
-        Where no rater gave labels.
+        If no rater gave labels.
     """
     if study.ratings.frame.is_empty():
-        raise InputError(f"{study.name}: rates needs labels or scores of outputs, and the study has none")
+        raise InputError(f"{study.name}: the study has no labels or scores of outputs, which rates needs")
     return [_of_aspect(study, aspect, consensus) for aspect in study.aspects]
 
 
@@ -202,7 +207,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
         (
             "annotators-undecided",
             undecided,
-            f"{undecided} outputs have no majority among annotators and count as not labelled",
+            f"{undecided} outputs have no majority among annotators, so they count as outputs without a human label",
         ),
         aspect=aspect,
     )
@@ -229,7 +234,9 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
 
 
 def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
-    """Rows such that each cluster with a human label stands for itself: place, cluster and number of each.
+    """Repeat rows so that each cluster with a human label stands only for itself.
+
+    Returns the position of the original row, the cluster and the number of each new row.
 
     >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
@@ -243,7 +250,7 @@ def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints,
 
 
 def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
-    """Code or score of each output; with repeats the mean score, or the most frequent label (none for a draw).
+    """Return the code or score of each output; repeats give the mean score or the most frequent label (draw: NaN).
 
     >>> _of_rater(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
     array([ 0., nan, nan])
@@ -258,14 +265,14 @@ def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> F
 
 
 def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
-    """The scale of numeric ratings, if they are few different whole numbers, and the rows with codes."""
+    """Return the scale of numeric ratings, which must be few different whole numbers, and the rows with codes."""
     who = study.humans or study.metrics
     values = rows.filter(pl.col("rater").is_in(list(who)))["score"].unique().sort()
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
         where = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{where}: ratings are scores with {values.len()} different values; rates needs labels, or at most "
-            f"{MOST_STEPS} whole numbers (leaderboard and agreement answer scores)"
+            f"{where}: ratings are scores with {values.len()} different values, but rates needs labels, or at most "
+            f"{MOST_STEPS} whole numbers; for scores, use leaderboard or agreement"
         )
     steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
     distinct = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
@@ -278,9 +285,9 @@ def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelS
 
 
 def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
-    """Human labels (n, labels) as proportions, from codes (annotators, n).
+    """Return human labels (n, labels) as proportions, computed from codes (annotators, n).
 
-    Also returns the agreement and alpha of the annotators, and the number of outputs without a majority.
+    Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
     """
     n, k = labels.shape[1], len(scale.words)
     worker, task = np.nonzero(~np.isnan(labels))
@@ -306,5 +313,5 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
 
 
 def known_binary(words: tuple[str, ...]) -> bool:
-    """Whether both labels are known words, so that the positive one is known."""
+    """Return whether both labels are known words, so that it is known which label is positive."""
     return len(words) == 2 and set(words) <= POLARITY.keys()

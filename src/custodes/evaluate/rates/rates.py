@@ -42,7 +42,7 @@ from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
 Calibration = Literal["within", "shared"]
-"""Source of a judge's error rates: the labels of each system, or of all systems jointly."""
+"""Source of a judge's error rates: the labels of each system alone, or the labels of all systems jointly."""
 
 
 @result
@@ -53,133 +53,179 @@ class Rates(Result):
 
     rates: pl.DataFrame = table(
         "One row per metric, system and label: how often the label is given.",
-        label("metric", "name of the metric; `human` without a metric"),
+        label("metric", "name of the metric; `human` if there is no metric"),
         label("system", "name of the system"),
-        label("label", "the label whose rate is given"),
-        count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
-        count("n_labelled", "outputs with a human label", "Human labels"),
+        label("label", "label whose rate the row gives"),
+        count(
+            "n",
+            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+        ),
+        count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
         share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
         share(
             "corrected_rate",
-            "rate estimated from human and metric labels; without a metric from human labels",
+            "rate estimated from human labels and metric labels; if there is no metric, from human labels alone",
             "Corrected rate",
             interval=True,
         ),
         label(
             "method",
-            "`post-stratified`, `rogan-gladen` or `human labels`; `, shared` where systems share error rates",
+            "`post-stratified`, `rogan-gladen`, `human labels`, or `rogan-gladen, shared` if systems share error rates",
             essential=False,
         ),
         count(
             "labels_saved",
-            "additional human labels needed for an interval of equal width without the metric",
+            "number of additional human labels that would be needed without the metric, for an interval of equal width",
             "Labels saved",
         ),
-        label("reason", "why a rate is undefined or uncertain", essential=False),
+        label("reason", "reason for an undefined or uncertain rate", essential=False),
     )
     judges: pl.DataFrame = judge_table()
     differences: pl.DataFrame = table(
-        "One row per metric and pair of systems: which has the higher rate.",
+        "One row per metric and pair of systems: which system has the higher rate.",
         label("metric", "name of the metric"),
-        label("system_a", "first of the pair"),
-        label("system_b", "second of the pair"),
-        label("label", "the label whose rate is compared"),
-        difference("judge_difference", "rate of system_a minus system_b by the metric's labels alone", "Judge alone"),
+        label("system_a", "first system of the pair"),
+        label("system_b", "second system of the pair"),
+        label("label", "label whose rate the row compares"),
         difference(
-            "human_difference", "the same by human labels alone", "Human labels alone", interval=True, essential=False
+            "judge_difference", "difference of the rates by the metric's labels alone (A minus B)", "Judge alone"
         ),
-        difference("corrected_difference", "the same corrected", "Corrected difference", interval=True),
-        p_value("p_value", "test of no corrected difference", "p"),
-        p_value("p_adjusted", "the same for all pairs (Holm)", "p, all pairs"),
-        label("decision", "`+` system_a has the higher rate, `-` system_b, `=` no significant difference"),
+        difference(
+            "human_difference",
+            "difference of the rates by human labels alone",
+            "Human labels alone",
+            interval=True,
+            essential=False,
+        ),
+        difference("corrected_difference", "difference of the corrected rates", "Corrected difference", interval=True),
+        p_value("p_value", "p-value of the test of equal corrected rates", "p"),
+        p_value("p_adjusted", "p-value adjusted for all pairs (Holm)", "p, all pairs"),
+        label(
+            "decision",
+            "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
+        ),
         difference("tpr_difference", "TPR for system_a minus TPR for system_b", "TPR difference", interval=True),
         difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
-        p_value("p_tpr", "test of equal TPR, all pairs and both error rates (Holm)", "p of TPR", essential=False),
-        p_value("p_tnr", "test of equal TNR, all pairs and both error rates (Holm)", "p of TNR", essential=False),
+        p_value(
+            "p_tpr",
+            "p-value of the test of equal TPR, adjusted for all pairs and both error rates (Holm)",
+            "p of TPR",
+            essential=False,
+        ),
+        p_value(
+            "p_tnr",
+            "p-value of the test of equal TNR, adjusted for all pairs and both error rates (Holm)",
+            "p of TNR",
+            essential=False,
+        ),
         label(
             "favoured",
-            "the system that the judge over-rates relative to the other: `p_tpr` or `p_tnr` is at most alpha",
+            "the system that the judge over-rates relative to the other system, if `p_tpr` or `p_tnr` is at most alpha",
         ),
     )
     slices: pl.DataFrame = table(
-        "One row per metric and slice (`by`), each against all other outputs.",
+        "One row per metric and slice (`by`): comparison of the slice with all other outputs.",
         label("metric", "name of the metric"),
-        label("slice", "the value of the column"),
-        count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
-        count("n_labelled", "outputs with a human label", "Human labels"),
+        label("slice", "value of the column"),
+        count(
+            "n",
+            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+        ),
+        count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
-        share("corrected_rate", "corrected rate", "Corrected rate", interval=True),
+        share("corrected_rate", "corrected rate of the positive label", "Corrected rate", interval=True),
         share("tpr", MEASURES["tpr"], "TPR", interval=True),
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
-        p_value("p_rate", "test of the same corrected rate elsewhere, all slices and tests (Holm)", essential=False),
-        p_value("p_tpr", "test of the same TPR elsewhere, all slices and tests (Holm)", essential=False),
-        p_value("p_tnr", "test of the same TNR elsewhere, all slices and tests (Holm)", essential=False),
-        label("finding", "what differs significantly from the other outputs"),
+        p_value(
+            "p_rate",
+            "p-value of the test that all other outputs have an equal corrected rate, adjusted for all slices and "
+            "tests (Holm)",
+            essential=False,
+        ),
+        p_value(
+            "p_tpr",
+            "p-value of the test that all other outputs have an equal TPR, adjusted for all slices and tests (Holm)",
+            essential=False,
+        ),
+        p_value(
+            "p_tnr",
+            "p-value of the test that all other outputs have an equal TNR, adjusted for all slices and tests (Holm)",
+            essential=False,
+        ),
+        label("finding", "quantities that differ significantly from all other outputs"),
     )
     confusion: pl.DataFrame = table(
-        "One row per metric and pair of labels.",
+        "One row per metric and combination of metric label and human label.",
         label("metric", "name of the metric"),
-        label("label", "by the metric"),
-        label("human_label", "by the annotators"),
-        score("n", "outputs; fractions where annotators differ and all are kept"),
-        share("proportion", "estimated proportion of all outputs"),
+        label("label", "label by the metric"),
+        label("human_label", "label by the annotators"),
+        score("n", "number of outputs; a fraction if annotators differ and consensus='kept'"),
+        share("proportion", "estimated proportion of all outputs with these labels"),
         essential=False,
     )
     replacement: pl.DataFrame = table(
-        "The alternative annotator test, one row per metric, if outputs have labels of several annotators.",
+        "Results of the alternative annotator test, if outputs have labels of several annotators: one row per metric.",
         label("metric", "name of the metric"),
         count(
             "annotators",
-            "annotators tested; each labelled at least 30 outputs that another annotator labelled, too",
+            "number of annotators who are tested: each labelled 30 or more outputs that also have another human label",
             "Annotators",
         ),
-        score("epsilon", "margin by which the metric may be worse, since it costs less"),
+        score("epsilon", "margin by which the metric may be worse than an annotator, because a metric costs less"),
         share(
             "winning_rate",
-            "proportion of annotators who are significantly not better than the metric by epsilon or more; by clusters",
+            "proportion of annotators for whom the test rejects that they are better than the metric by epsilon or "
+            "more; with clusters as independent units",
             "Winning rate",
         ),
-        flag("may_replace", "whether it is at least .5", "May replace"),
+        flag("may_replace", "whether the winning rate is at least .5", "May replace"),
         share(
             "advantage_probability",
-            "probability that the metric is at least as close to the other annotators as an annotator is",
+            "probability that the metric is at least as close to the other annotators as the replaced annotator",
             "Advantage probability",
             interval=True,
         ),
-        share("winning_rate_outputs", "the winning rate as published, with outputs as independent", essential=False),
-        label("reason", "why the test is undefined", essential=False),
+        share(
+            "winning_rate_outputs",
+            "winning rate as in the paper, with outputs as independent units",
+            essential=False,
+        ),
+        label("reason", "reason for an undefined test", essential=False),
         essential=False,
     )
     replacement_annotators: pl.DataFrame = table(
         "One row per metric and annotator of the alternative annotator test.",
         label("metric", "name of the metric"),
         label("annotator", "the annotator whom the metric would replace"),
-        count("n", "outputs that another annotator labelled, too"),
+        count("n", "number of outputs of this annotator that also have another human label"),
         share(
             "advantage",
-            "proportion of outputs where the metric is at least as close to the other annotators as this annotator is",
+            "proportion of outputs for which the metric is at least as close to the other annotators as this annotator",
         ),
-        difference("difference", "this proportion minus that of the annotator"),
-        p_value("p_adjusted", "p-value of 'the annotator is better by epsilon or more' (Benjamini–Yekutieli)"),
-        flag("replaceable", "whether this is rejected"),
+        difference("difference", "`advantage` minus the same proportion for the annotator"),
+        p_value(
+            "p_adjusted",
+            "adjusted p-value of the hypothesis that the annotator is better by epsilon or more (Benjamini–Yekutieli)",
+        ),
+        flag("replaceable", "whether the test rejects this hypothesis"),
         essential=False,
     )
     roc: pl.DataFrame = table(
-        "One row per metric that gives scores and threshold.",
+        "ROC curve of each metric that gives scores: one row per metric and threshold.",
         label("metric", "name of the metric"),
-        score("threshold", "outputs with at least this score are positive"),
+        score("threshold", "threshold; outputs with at least this score are positive"),
         share("tpr", "sensitivity at the threshold"),
         share("fpr", "1 - specificity at the threshold"),
-        flag("chosen", "whether it is the threshold used"),
+        flag("chosen", "whether `rates` uses this threshold"),
         essential=False,
     )
     calibration: pl.DataFrame = table(
-        "One row per metric that gives scores and bin of scores.",
+        "Calibration of each metric that gives scores: one row per metric and bin of scores.",
         label("metric", "name of the metric"),
         score("score", "mean score of the bin"),
-        count("n_labelled", "human labels in the bin"),
-        share("human_rate", "proportion of positive human labels", interval=True),
+        count("n_labelled", "number of human labels in the bin"),
+        share("human_rate", "proportion of positive human labels in the bin", interval=True),
         essential=False,
     )
 
@@ -188,12 +234,12 @@ class Rates(Result):
     "custodes rates labels.csv --by category",
     equal_outputs=True,
     positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: by known words).",
-    by="Column whose values are slices; system for the systems.",
+    by="Column whose values define slices; by=system compares systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
-    consensus="How several annotators give one label: vote, dawid-skene, or kept (in proportion).",
+    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
-    calibration="Error rates of the judge: within each system, or shared where they are equivalent.",
-    epsilon="By how much a judge may be worse than an annotator: .2 for experts, .15 trained, .1 crowd workers.",
+    calibration="Error rates of the judge: within each system, or shared if systems have equivalent error rates.",
+    epsilon="Margin by which a judge may be worse than experts (.2), trained annotators (.15) or crowd workers (.1).",
 )
 def rates(
     study: Study,
@@ -211,19 +257,20 @@ def rates(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Rates:
-    """Rates of labels: how often a judge errs, the corrected rate of each system, and which system is better.
+    """Estimate how often a judge errs, the corrected rate of each label, and differences between systems.
 
     Notes
     -----
-    Human labels within each label of the judge, weighted by how often the judge gives that label (post-stratification),
-    give the corrected rate; its interval is that of the posterior under Jeffreys' prior, with `sampling='by-judge'`
-    under a neutral prior (pseudo-counts of 1/3). With `sampling='by-label'` the judge's rate is corrected by TPR and
-    TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and `probability` of items)
-    reduce counts to effective counts; `n_outputs` says how many equal outputs an item stands for. Differences and error
-    rates of two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
+    The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
+    frequency of the judge's label. The interval comes from the posterior under Jeffreys' prior; with
+    `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
+    corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
+    `probability` of items) reduce counts to effective counts. The column `n_outputs` of items is the number of equal
+    outputs that an item stands for. Tests of two systems use the same posterior draws as the intervals; p-values are
+    adjusted by Holm's method.
 
-    The table `replacement` has the alternative annotator test, if outputs have labels of several annotators. It tests
-    for each annotator whether the judge is closer to the other annotators, up to the margin `epsilon`.
+    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
+    annotator, it tests whether the judge is closer to the other annotators, up to the margin `epsilon`.
 
     References
     ----------
@@ -240,7 +287,7 @@ def rates(
     [0.44]
     """
     if not 0 <= epsilon < 1:
-        raise OptionError(f"epsilon={shown(epsilon)}: must be 0 or more, and below 1")
+        raise OptionError(f"epsilon={shown(epsilon)}: must be at least 0 and below 1")
     if threshold is not None:
         parsed_threshold(threshold)
     selected = study.select(**setting, one_side=True)
@@ -258,13 +305,15 @@ def rates(
     )
     parts = labelled_outputs(selected, consensus=consensus)
     if threshold is not None and not any(part.is_score.any() for part in parts):
-        raise OptionError(f"threshold={threshold!r}: no metric of {selected.name} gives scores beside binary labels")
+        raise OptionError(
+            f"threshold={threshold!r}: {selected.name} has no metric that gives scores; leave out threshold"
+        )
     if calibration == "shared" and max(len(part.systems) for part in parts) < 2:
         raise OptionError(
-            "calibration='shared' needs at least two systems; leave out calibration for a study with one system"
+            "calibration='shared' needs at least two systems; leave out calibration if the study has one system"
         )
     if sampling != "random" and not any(part.metrics for part in parts):
-        raise OptionError(f"sampling={sampling!r} needs labels of a metric; {selected.name} has human labels alone")
+        raise OptionError(f"sampling={sampling!r} needs labels of a metric, but {selected.name} has only human labels")
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))
     return Rates.of(
         [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
@@ -337,8 +386,8 @@ def _answer(
 def _by_system(
     outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
-    """Estimates for each system, and the method; systems share error rates if these are equivalent."""
-    # All rows are kept, so that influences of two systems can be matched by cluster.
+    """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
+    # All rows are kept, so that the influences of outputs of two systems can be matched by cluster.
     rates_of = {name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)}
     if judge.name == HUMAN:
         return rates_of, "human labels"
@@ -362,10 +411,16 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
     reasons = (
         (not part.n_labelled, "no human labels"),
-        (not part.n_judged, "every output has a human label, so that no other outputs have a rate"),
+        (
+            not part.n_judged,
+            "every output has a human label, so there are no other outputs whose rate could be estimated",
+        ),
         (np.isnan(corrected.value), "the metric's labels are no better than chance"),
-        (part.rarer < FEW_LABELS, f"fewer than {FEW_LABELS} human labels of one kind"),
-        (part.unlabelled > 0, "no human labels where the metric gives one of its labels"),
+        (
+            part.rarer < FEW_LABELS,
+            f"fewer than {FEW_LABELS} human labels are positive, or fewer than {FEW_LABELS} are negative",
+        ),
+        (part.unlabelled > 0, "no human labels for one of the labels of the metric"),
     )
     return {
         "metric": metric,

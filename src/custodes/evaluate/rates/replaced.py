@@ -14,14 +14,16 @@ from custodes.stats.intervals import student_quantile
 from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 
 PASSED = 0.5
-"""Winning rate at which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
+"""Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 
 def replacement_rows(
     outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """For each metric that gives labels its row of `replacement` and its rows of `replacement_annotators`; none if no
-    output has labels of two annotators."""
+    """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric that gives labels.
+
+    Nothing is yielded if no output has labels of two annotators.
+    """
     several = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not several.any():
         return
@@ -41,7 +43,7 @@ def replacement_rows(
 
 
 def _numbers(outputs: LabelledOutputs, codes: Floats) -> Floats:
-    """Codes of ordered labels as numbers."""
+    """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
     if not outputs.ordered:
         return codes
     values = np.array([float(word) for word in outputs.words])
@@ -68,7 +70,7 @@ def _judge_row(
         "winning_rate_outputs": published.winning_rate if enough else np.nan,
         "reason": ""
         if enough
-        else f"fewer than {FEWEST_ANNOTATORS} annotators with {FEWEST_OUTPUTS} outputs that another one labelled, too",
+        else f"fewer than {FEWEST_ANNOTATORS} annotators with {FEWEST_OUTPUTS} outputs that have another human label",
     }
 
 

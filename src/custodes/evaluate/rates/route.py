@@ -1,4 +1,4 @@
-"""Which judgements may replace a human label, which outputs to label instead, and an alarm when a judge gets worse."""
+"""Selection of judgements that replace human labels, selection of outputs to label, and an alarm for a worse judge."""
 
 from __future__ import annotations
 
@@ -26,56 +26,56 @@ from custodes.stats.rates.selective import SPARE, e_values, error_rates, fixed_s
 from custodes.stats.ratios import ratio
 
 CANDIDATES = 20
-"""Thresholds that are tested: quantiles of the confidence of all outputs."""
+"""Number of thresholds that are tested; thresholds are quantiles of the confidence of all outputs."""
 
 CLASSES = (0.1, 0.25, 0.5)
-"""Quantiles of the confidence between classes, if labels are allocated by expected error."""
+"""Quantiles of the confidence that separate classes, if labels are allocated by expected error."""
 
 UNIFORM = 0.25
-"""Proportion of the labels that is allocated to classes by their size, so that those with few errors have some."""
+"""Proportion of labels that is allocated to classes by size, so that classes with few errors have some labels."""
 
 FEWEST = 10
-"""Fewest human labels of each class and label of the judge, if it has as many outputs."""
+"""Minimum number of human labels for each class and label of the judge, if there are enough outputs."""
 
 MOST_LABELS = 10**6
 
 
 @result
 class Route(Result):
-    """Threshold of confidence for accepting judgements, and which outputs to label; see `route`."""
+    """Threshold of confidence above which judgements are accepted, and outputs to label; see `route`."""
 
     threshold: pl.DataFrame = table(
-        "One row per judge: the threshold, and the disagreement of the accepted judgements with human labels.",
-        label("metric", "the judge"),
-        label("signal", "what measures its confidence"),
-        count("n", "outputs with a label of the judge", "Outputs"),
+        "One row per judge: the threshold, and the disagreement of accepted judgements with human labels.",
+        label("metric", "name of the judge"),
+        label("signal", "measure of the judge's confidence"),
+        count("n", "number of outputs with a label of the judge", "Outputs"),
         score("threshold", "smallest confidence of an accepted judgement"),
-        share("accepted", "proportion of the outputs whose judgement is accepted"),
-        count("n_labelled", "accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of these that differ from the human label"),
+        share("accepted", "proportion of outputs whose judgement is accepted"),
+        count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
+        share("disagreement", "proportion of these judgements that differ from the human label"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
-        count("add", "outputs to label next", "Label next"),
-        label("reason", "why no judgement is accepted"),
+        count("add", "number of outputs to label next", "Label next"),
+        label("reason", "reason if no judgement is accepted"),
     )
     candidates: pl.DataFrame = table(
         "One row per threshold, in the order of the tests.",
-        label("metric", "the judge"),
+        label("metric", "name of the judge"),
         score("threshold", "smallest confidence of an accepted judgement"),
-        share("accepted", "proportion of the outputs that would be accepted"),
-        count("n_labelled", "of these with a human label", "Human labels"),
-        share("disagreement", "proportion of these that differ from the human label"),
+        share("accepted", "proportion of outputs whose judgement would be accepted"),
+        count("n_labelled", "number of judgements with at least this confidence and a human label", "Human labels"),
+        share("disagreement", "proportion of these judgements that differ from the human label"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
-        label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` after a failure"),
+        label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` (after a failure)"),
         essential=False,
     )
     alarm: pl.DataFrame = table(
-        "One row per judge, with a given threshold: whether accepted judgements disagree more often than acceptable.",
-        label("metric", "the judge"),
-        count("n_labelled", "accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of these that differ from the human label"),
-        score("e_value", "largest value of the e-process, in the order of the rows"),
-        flag("alarm", "whether it reached 1 / alpha"),
-        count("alarm_at", "number of labels at the alarm"),
+        "One row per judge, if `threshold` is set: do accepted judgements disagree with human labels too often?",
+        label("metric", "name of the judge"),
+        count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
+        share("disagreement", "proportion of these judgements that differ from the human label"),
+        score("e_value", "largest value of the e-process over the labels, in the order of the rows"),
+        flag("alarm", "whether the e-process reached 1 / alpha"),
+        count("alarm_at", "number of human labels at the alarm"),
     )
     outputs: pl.DataFrame = table(
         "One row per output with a label of the judge.",
@@ -84,21 +84,21 @@ class Route(Result):
         label("label", "label of the judge; do not show it to annotators"),
         score("certainty", "confidence of the judge"),
         flag("accepted", "whether the judgement is accepted"),
-        probability("probability", "probability of having a human label, when those to label next are labelled"),
-        flag("label_next", "whether to label it next"),
+        probability("probability", "probability of having a human label, once the outputs to label next are labelled"),
+        flag("label_next", "whether to label the output next"),
         essential=False,
     )
 
 
 @question(
     "custodes route labels.csv --disagreement 0.1 --table outputs -o routed.csv",
-    metric="Judge whose labels are accepted: a name (default: the only metric that gives labels).",
-    signal="Confidence of the judge: a metric that gives scores, a column, repeats or judges (default: what there is).",
+    metric="Name of the judge whose labels may be accepted (default: the only metric that gives labels).",
+    signal="Confidence of the judge: a metric with scores, a column, repeats or judges (default: the first available).",
     positive="Label that counts as success (see rates).",
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
-    threshold="Accept from this confidence and test for a rise of the disagreement, instead of searching a threshold.",
-    audit="Proportion of the accepted judgements to label all the same.",
-    add="Human labels to add, allocated by expected error (default: all outputs that are not accepted, and the audit).",
+    threshold="Accept judgements from this confidence and test if disagreement rises (default: search a threshold).",
+    audit="Proportion of accepted judgements whose outputs are labelled, too, as an audit.",
+    add="Number of human labels to add, by expected error (default: all outputs that are not accepted, and the audit).",
     confidence="Probability that the disagreement is acceptable.",
     alpha="Probability of a false alarm.",
 )
@@ -118,23 +118,23 @@ def route(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Route:
-    """Accept judgements that agree with human labels, leave other judgements to annotators, and watch for a change.
+    """Accept judgements that agree with human labels, leave other judgements to annotators, and warn of a worse judge.
 
     Notes
     -----
-    The human labels must be those of a random part of the outputs. Thresholds are tested from the highest confidence
-    downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The disagreement
-    at the last threshold that passes is at most `disagreement` with a probability of `confidence`.
+    The outputs with human labels must be a random part of the outputs. Thresholds are tested from the highest
+    confidence downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The
+    disagreement at the last threshold that passes is at most `disagreement` with a probability of `confidence`.
 
-    The confidence is a score of the judge's positive label (its distance from the threshold that separates the judge's
-    labels), a column such as `judge_confidence`, the proportion of equal labels among repeats, or the proportion of the
-    judges that give the same label.
+    There are four measures of confidence: a score of the judge's positive label, a column such as `judge_confidence`,
+    the proportion of equal labels among repeats, and the proportion of judges that give the same label. With a score,
+    the confidence is the distance of the score from the threshold that separates the judge's labels.
 
-    The table `outputs` has the probability with which each output has a human label. With these probabilities as
-    `probability` of items, `rates` estimates the rate from the judge's and the human labels.
+    The table `outputs` has the probability with which each output has a human label. If you give these probabilities as
+    `probability` of items, `rates` estimates the rate from the judge's labels and the human labels.
 
-    With `threshold`, nothing is searched. Labels of accepted judgements, in the order of the rows, are tested against
-    `disagreement` by an e-process, which may be read after each label.
+    If `threshold` is set, no threshold is searched. Human labels of accepted judgements, in the order of the rows, are
+    tested against `disagreement` by an e-process, which may be read after each label.
 
     References
     ----------
@@ -200,7 +200,7 @@ def route(
 
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
-    """Columns on the judgements with at least this confidence."""
+    """Return the columns on the judgements with at least this confidence."""
     accepted = part.accepted(threshold)
     n, wrong = (float((accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
     return {
@@ -213,7 +213,7 @@ def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -
 
 
 def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
-    """The chosen threshold (infinite: none), the rows of the candidates, and why no judgement is accepted."""
+    """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
     def needed(rate: float, spare: float = 0.0) -> int | None:
         return fewest_labels(
@@ -225,12 +225,12 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
     labelled, least = part.outputs.labelled, needed(0.0, SPARE)
     if not labelled.any():
         raise InputError(
-            f"route: no judgement of {part.metric} has a human label; label a random part, at least {least} outputs"
+            f"route: no judgement of {part.metric} has a human label; label a random part of at least {least} outputs"
         )
     if len(np.unique(part.outputs.weight[labelled])) > 1:
         raise InputError(
-            "route: outputs have unequal probabilities of a human label; a threshold is searched with labels of a "
-            "random part; with threshold=NUMBER nothing is searched"
+            "route: outputs have unequal probabilities of a human label, but the search of a threshold needs labels of "
+            "a random part; label a random part, or give threshold=NUMBER"
         )
     finite = part.certainty[np.isfinite(part.certainty)]
     levels = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
@@ -245,17 +245,22 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
     if last >= 0:
         return float(levels[last]), rows, ""
     if not tested.any():
-        reason = f"a threshold is tested with {least} human labels above it; all judgements have {int(n[-1])}"
+        reason = f"the test of a threshold needs {least} human labels above it; there are only {int(n[-1])} in all"
     else:
         first = rows[int(np.argmax(tested))]
         rate, of = first["disagreement"], f"{first['n_labelled']} labelled judgements with the highest confidence"
         more = needed(rate) if rate < most else None
-        reason = f"{rate:.1%} of the {of} differ from the human label" + (f"; {more} would be enough" if more else "")
+        reason = f"{rate:.1%} of the {of} differ from the human label" + (
+            f"; with {more} labels, this rate would be low enough" if more else ""
+        )
     return np.inf, rows, reason
 
 
 def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
-    """Strata by label and acceptance, and the numbers to label: all that are not accepted, and an audit of others."""
+    """Return strata by label and acceptance, and the number of outputs to label in each stratum.
+
+    All outputs whose judgement is not accepted are labelled, and a part of the accepted judgements as an audit.
+    """
     strata = part.codes * 2 + accepted
     free = np.bincount(strata[~part.outputs.labelled], minlength=4)
     audited = np.minimum(free, np.maximum(np.ceil(audit * free), FEWEST)).astype(np.int64)
@@ -263,13 +268,16 @@ def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Int
 
 
 def _classes(part: JudgedOutputs) -> Ints:
-    """Strata by label of the judge and class of confidence."""
+    """Return strata by label of the judge and class of confidence."""
     edges = np.quantile(part.certainty, CLASSES, method="higher")
     return np.asarray(part.codes * (len(CLASSES) + 1) + np.searchsorted(edges, part.certainty, side="right"))
 
 
 def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
-    """Strata by label and class of confidence, and the numbers to label by expected error (Neyman's allocation)."""
+    """Return strata by label and class of confidence, and the number of outputs to label in each stratum.
+
+    These numbers depend on the expected error (Neyman's allocation).
+    """
     strata, shape = _classes(part), (2, len(CLASSES) + 1)
     size, labelled, wrong = (
         np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
@@ -282,14 +290,14 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     added = allocation(target, labelled=labels, available=free, n=add, least=FEWEST)
     empty = int(((size > 0) & (labelled + added == 0)).sum())
     if empty:
-        raise OptionError(f"add={add}: {empty} classes of confidence would have no human label; add more")
+        raise OptionError(f"add={add}: {empty} classes of confidence would have no human label; increase add")
     return strata, added
 
 
 def _drawn(part: JudgedOutputs, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Outputs to label next, at random within strata, and the probability of having a human label then.
+    """Return the outputs to label next, and the probability with which each output then has a human label.
 
-    They do not depend on the order of the rows.
+    The outputs are drawn at random within strata; the order of the rows has no effect.
     """
     labelled = part.outputs.labelled
     label_next = np.zeros(len(strata), dtype=bool)
@@ -323,13 +331,13 @@ def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,
-            "the outputs with a human label are not a random sample by the judge's labels and its confidence "
-            f"(p = {p:.2g}); the threshold is valid only for a random part",
+            "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
+            f"(p = {p:.2g}); the threshold is valid only for a random sample",
         ),
         (
             "clusters-in-plan",
             outputs.clustered,
-            "outputs share clusters; the bound counts them as independent and may be too low",
+            "outputs share clusters, but the bound treats outputs as independent, so the bound may be too low",
         ),
         aspect=outputs.aspect,
     )

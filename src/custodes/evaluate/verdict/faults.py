@@ -13,28 +13,28 @@ from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 FAULTS = {
-    POSITION: "{points} points of margin between the same two outputs",
-    LENGTH: "{points} points of margin, adjusted for human preference",
+    POSITION: "the first position has a margin of {points} points between the same two outputs",
+    LENGTH: "longer outputs have a margin of {points} points, adjusted for human preference",
     OWN: "{factor} gets {points} points of win rate, adjusted for quality",
     CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
     PROBE: "the form of an output alone changes its outcome by {points} points (probe {factor})",
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
-"""Text for the estimate of a finding, by kind."""
-ONE_ORDER = "{points} points of margin, assuming random orders"
+"""Text for the estimate of a finding, by kind of finding."""
+ONE_ORDER = "the first position has a margin of {points} points, assuming random orders"
 """Text for a position effect of a judge that saw each comparison in one order."""
 LEAST_FAILED = 0.01
 """Minimum failure rate that is reported."""
 
 
 def faults(view: AspectResults) -> Iterator[str]:
-    """How often the best judges change the preference when the order is reversed, and the findings on each judge."""
+    """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
     orders, findings = view.judges["orders"], view.judges["findings"]
     repeated = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
     flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
-        again = f" Repeated in the same order, {percent(repeated.get(row['rater']))} of its verdicts agree."
+        again = f" Of its verdicts repeated in the same order, {percent(repeated.get(row['rater']))} agree."
         yield (
             f"{row['rater']} changes its preference in {with_ends(row, 'flip_rate', write=percent)} of"
             f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."
@@ -43,7 +43,7 @@ def faults(view: AspectResults) -> Iterator[str]:
     yield from _unanswered(view)
     conclusive = findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
     both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
-    # Judges of the top group first.
+    # Judges of the top group come first.
     for row in sorted(conclusive.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[:MOST_NAMED]:
         one_order = row["kind"] == POSITION and row["rater"] not in both_orders
         estimate = ONE_ORDER if one_order else FAULTS[row["kind"]]
@@ -55,7 +55,7 @@ def faults(view: AspectResults) -> Iterator[str]:
 
 
 def _unanswered(view: AspectResults) -> Iterator[str]:
-    """Failure rates of judges, reasons of the failures, and comparisons that are excluded because of failures."""
+    """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
     missing = view.judges["missing"]
     half = dict(
         view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
@@ -74,8 +74,7 @@ def _unanswered(view: AspectResults) -> Iterator[str]:
         )
         if row["rater"] in half:
             text += (
-                f" {plural(half[row['rater']], 'comparison')} queried in both orders and answered in one "
-                f"{'is' if half[row['rater']] == 1 else 'are'} excluded where both orders are "
-                "combined into one verdict."
+                f" {plural(half[row['rater']], 'comparison')} queried in both orders but answered in only one order "
+                f"{'is' if half[row['rater']] == 1 else 'are'} excluded if both orders are combined into one verdict."
             )
         yield text

@@ -1,4 +1,4 @@
-"""Which systems metrics over-rate or under-rate, and which human decisions they reverse."""
+"""Sentences on systems that metrics over-rate or under-rate, and on human decisions that metrics reverse."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 
 
 def favours(view: AspectResults) -> Iterator[str]:
-    """Findings of partiality of metrics that are significantly better than chance, one line per group of near copies.
+    """Yield findings of partiality of metrics that are significantly better than chance, one per group of near copies.
 
-    Each line reports the first finding of its group. The metric that agrees best comes first, then other metrics of the
-    top group, then all remaining metrics. Among metrics of the same place, larger partiality comes first.
+    Each line reports the first finding of a group. The metric that agrees best comes first, then other metrics of the
+    top group, then all remaining metrics. Within each of these classes, larger partiality comes first.
     """
     conclusive = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive.height:
@@ -57,7 +57,7 @@ def favours(view: AspectResults) -> Iterator[str]:
 
 
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
-    """Findings in groups of near copies with the same finding; each metric is in exactly one group."""
+    """Return findings in groups of near copies with the same finding; each metric is in exactly one group."""
     groups: list[list[Row]] = []
     reported: set[str] = set()
     for row in rows:
@@ -75,12 +75,12 @@ def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
 
 
 def do_near_copies(copies: list[str], **limit: int) -> str:
-    """End of a sentence on near copies with the same finding, after the word `so`."""
+    """Return the end of a sentence on near copies with the same finding, which follows the word `so`."""
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, **limit)}"
 
 
 def _finding_line(view: AspectResults, group: list[Row]) -> str:
-    """The finding of the first metric of a group, with ranks, other findings of the metric, and near copies."""
+    """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
     row, *copies = group
     metric, system = row["metric"], row["system"]
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
@@ -107,7 +107,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
-    """Note on metrics that have no score for the aspect, so that scores without an aspect are used."""
+    """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     overall = set(view.overall.filter("overall")["metric"])
     if named := [name for name in metrics if name in overall]:
         who = f"{subject(named, 'has', 'have')} no"
@@ -118,7 +118,7 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
 
 
 def _inconclusive(view: AspectResults) -> Iterator[str]:
-    """Systems for which the partiality of all metrics, or of the metric that agrees best, is inconclusive."""
+    """Yield sentences on systems to which the partiality of all metrics, or of the best metric, is inconclusive."""
     open_ = pl.col("finding") == INCONCLUSIVE
     systems = view.partiality.filter(open_.all().over("system"))["system"].unique(maintain_order=True).to_list()
     if systems:
@@ -131,7 +131,7 @@ def _inconclusive(view: AspectResults) -> Iterator[str]:
 
 
 def flips(view: AspectResults) -> Iterator[str]:
-    """Decision errors of the best metric, and human decisions that any metric reverses."""
+    """Yield sentences on decision errors of the best metric, and on human decisions that a metric reverses."""
     errors, human = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
     if not errors.height or not human.height:
         return
@@ -143,8 +143,8 @@ def flips(view: AspectResults) -> Iterator[str]:
             f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of "
             f"{plural(both, 'system pair')} as the annotators do, reverses "
             f"{percent(row['inversion'])}, misses a difference in "
-            f"{percent(row['omission'])} and finds an additional one in {percent(row['insertion'])}."
-            + (f" The metric decides nothing on {plural(rest, 'other pair')} that annotators compared." if rest else "")
+            f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
+            + (f" The metric has no decision on {plural(rest, 'other pair')} that annotators compared." if rest else "")
         )
     if not view.reversals.height:
         yield "No metric significantly reverses a decision of the annotators."

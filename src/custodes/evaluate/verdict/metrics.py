@@ -11,30 +11,30 @@ from custodes.answers.wording import names, number, p_equals, p_value, percent, 
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 
 MARKED_EFFECT = 1.5
-"""Design effect above which clusters of items are mentioned first."""
+"""Minimum design effect for a sentence on clusters of items under the first heading."""
 OTHERWISE = ("negative-agreement", "no-metrics")
-"""Problems covered by `chance`, or irrelevant for a question on annotators."""
+"""Rules of problems that `chance` covers, or that are irrelevant for a question on annotators."""
 
 
 def serious(problems: pl.DataFrame) -> Iterator[str]:
-    """Warnings and errors of `check`, without duplicates."""
+    """Return the warnings and errors of `check` as sentences, without duplicates."""
     rows = problems.filter(pl.col("severity") != "info", ~pl.col("rule").is_in(OTHERWISE))
     return map(sentence, rows["message"].unique(maintain_order=True))
 
 
 def design(view: AspectResults) -> Iterator[str]:
-    """Problems in the data of one aspect that may mislead a reader."""
+    """Yield sentences on problems in the data of one aspect that may mislead a reader."""
     yield from serious(view.problems)
     mean = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean >= MARKED_EFFECT:
         yield (
-            f"Items of one document are correlated: human margins vary {number(mean, digits=1)} times "
-            "as much as with independent items. Tests and intervals account for it."
+            f"Items of one document are correlated: the variance of human margins is {number(mean, digits=1)} times "
+            "the variance with independent items. Tests and intervals account for this correlation."
         )
 
 
 def trust(view: AspectResults) -> Iterator[str]:
-    """The metric with the highest agreement, the tests against other metrics, and the accuracy at system level."""
+    """Yield sentences on the best metric: agreement, tests against other metrics, and accuracy at system level."""
     if not view.standing:
         yield "No metric can be compared with the annotators: agreement is undefined."
         return
@@ -55,7 +55,7 @@ def trust(view: AspectResults) -> Iterator[str]:
 
 
 def _score(view: AspectResults, row: Row) -> str:
-    """The statistic that ranks the metrics, with its interval and the chance level."""
+    """Return the statistic that ranks the metrics, with interval and chance level."""
     if view.ordered:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
     # An interval of width 0 only occurs because no comparison differs.
@@ -66,7 +66,7 @@ def _score(view: AspectResults, row: Row) -> str:
 
 
 def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
-    """Tests of the best metric against all other metrics, as the end of a sentence."""
+    """Return sentences on the tests of the best metric against all other metrics."""
     tests = _tests_of(view, best["metric"], best["statistic"])
     p_values = dict(tests.select("other", "p_adjusted").iter_rows())
     level = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
@@ -83,18 +83,18 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
     if not others:
         return ""
     largest = max(p_values.values(), default=None)
-    whom, which = ("the other metric", "") if len(others) == 1 else ("each other metric", "largest ")
+    whom, which = ("the other metric", "") if len(others) == 1 else ("every other metric", "largest ")
     return f" It is significantly better than {whom}{'' if largest is None else f' ({which}{p_equals(largest)})'}."
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
-    """Tests by one statistic of a metric against each other metric, which is named in the column `other`."""
+    """Return the tests of a metric against other metrics by one statistic; `other` is the name of the other metric."""
     rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
 def _with_p_values(level: dict[str, float | None]) -> str:
-    """Names of metrics with adjusted p-values; if there are many metrics, only the smallest p-value."""
+    """Return names of metrics with adjusted p-values; if there are many metrics, with only the smallest p-value."""
     if len(level) <= MOST_NAMED:
         return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in level.items()])
     tested = [p for p in level.values() if p is not None]
@@ -102,7 +102,7 @@ def _with_p_values(level: dict[str, float | None]) -> str:
 
 
 def _at_system_level(view: AspectResults, best: Row) -> str:
-    """Pairwise accuracy of the metric with the highest agreement within items, and a metric with a higher one."""
+    """Return sentences on the pairwise accuracy of the best metric within items, and on a higher pairwise accuracy."""
     text = (
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
@@ -112,11 +112,11 @@ def _at_system_level(view: AspectResults, best: Row) -> str:
         return text
     tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=first["metric"])
     p = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
-    return f"{text} {first['metric']} has the highest, {percent(first[SYSTEM_LEVEL])}{p}."
+    return f"{text} {first['metric']} has the highest accuracy, {percent(first[SYSTEM_LEVEL])}{p}."
 
 
 def chance(view: AspectResults) -> Iterator[str]:
-    """Metrics that are not significantly better than chance, or significantly worse."""
+    """Yield sentences on metrics that are not significantly better than chance, or significantly worse."""
     unclear, below = view.side("unclear"), view.side("below")
     if unclear and view.bounded:
         yield f"{subject(unclear, 'is', 'are')} not significantly better than chance (all metrics tested together)."
@@ -128,7 +128,7 @@ def chance(view: AspectResults) -> Iterator[str]:
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:
-    """Comparisons for which the study is too small."""
+    """Yield sentences on comparisons of metrics that are undecided, for example because the study is too small."""
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
     elif view.leaders[1:]:

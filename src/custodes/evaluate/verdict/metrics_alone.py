@@ -14,13 +14,14 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 EXAMPLE_RATE = 0.6
 EXAMPLE_COMPARISONS = 200
-"""Comparisons for 80 % power of a two-sided sign test (level .05) at a win rate of .6."""
+"""Number of comparisons with which a two-sided sign test (level .05) has 80 % power at a win rate of .6."""
 
 
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
-    """Kind and text of the sentences of one aspect, from `check`, `leaderboard`, `consistency`, `complementarity`.
+    """Yield the kind and the text of the sentences on one aspect.
 
-    The `first` aspect has the problems of the whole study.
+    `results` has `check` and `leaderboard`, and `consistency` and `complementarity` if these could be computed. The
+    `first` aspect also has the problems of the whole study.
     """
     view = AspectResults(results, aspect)
     problems = results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
@@ -43,7 +44,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
 
 
 def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
-    """The top group of systems by each metric, and the pairs on which metrics contradict each other."""
+    """Yield sentences on the top group of systems by each metric, and on contradictions between metrics."""
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
@@ -61,15 +62,15 @@ def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
         contradicted = signs.filter(pl.col("decision") > 1).height
         agreed = signs.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
         n = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
-        against = f"on {contradicted} two metrics" if contradicted else "no two metrics"
+        against = f"on {plural(contradicted, 'pair')} two metrics" if contradicted else "no two metrics"
         yield (
             f"Of {plural(n, 'pair')} of systems, all metrics decide {agreed} equally, and {against} contradict "
-            "each other significantly (each metric tested by itself)."
+            "each other significantly (each metric tested separately)."
         )
 
 
 def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
-    """The best system by one metric, from its rows of systems by rank; empty without a test."""
+    """Return a clause on the best system by one metric, from the rows of systems by rank; empty without a test."""
     first = rows.filter(pl.col("may_be_first"))["system"].to_list()
     if not first:
         return ""
@@ -84,14 +85,14 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
 
 
 def _alike(complementarity: Result) -> Iterator[str]:
-    """The two metrics with the most similar rankings of outputs, and the two with the least similar."""
+    """Yield a sentence on the pairs of metrics with the most similar and with the least similar rankings."""
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
     if pairs.is_empty():
         return
     write = "{rater_a} and {rater_b} (complementarity {complementarity:.2f})".format_map
     first, last = (write(row) for row in (pairs.row(0, named=True), pairs.row(-1, named=True)))
     scale = "0: equal rankings of the outputs of an item, .5: unrelated"
-    compared = f"The most similar metrics are {first}, the least similar {last}; {scale}."
+    compared = f"The most similar metrics are {first}, the least similar metrics are {last}; {scale}."
     if pairs.height == 1:
         compared = f"Similarity of the two metrics: {first}; {scale}."
     yield f"Which metric to trust is unknown without human ratings. {compared}"

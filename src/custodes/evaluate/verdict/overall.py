@@ -1,4 +1,4 @@
-"""Sentences on findings that hold on all aspects."""
+"""Sentences on findings over all aspects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
-    """The systems in the top group of every aspect."""
+    """Yield a sentence on the systems in the top group of every aspect."""
     tops = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
     if len(tops) < len(views) or not any(tops):
         return
@@ -30,7 +30,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def trust(views: Sequence[AspectResults]) -> Iterator[str]:
-    """The metrics in the top group of every aspect."""
+    """Yield a sentence on the metrics in the top group of every aspect."""
     everywhere = leaders_everywhere(views)
     if everywhere:
         group = f"in the top group of metrics on {_all(views)}: not significantly worse than any other metric"
@@ -42,12 +42,12 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
-    """The metrics in the top group of every aspect."""
+    """Return the metrics in the top group of every aspect."""
     return [row["metric"] for row in views[0].standing if all(row["metric"] in view.leaders for view in views)]
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Metrics that are not better than chance on any aspect."""
+    """Yield a sentence on metrics that are not significantly better than chance on any aspect."""
     informed = {name for view in views for name in view.side("above")}
     nowhere = [row["metric"] for row in views[0].standing if row["metric"] not in informed]
     if nowhere and any(view.side("above", "below") for view in views):
@@ -55,7 +55,10 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Findings of partiality that occur on every aspect; metrics of the top group first, then larger partiality."""
+    """Yield findings of partiality that occur on every aspect.
+
+    Metrics of the top group come first. Within this group, and after it, larger partiality comes first.
+    """
     top, informed = leaders_everywhere(views), {name for view in views for name in view.side("above")}
     views = [view for view in views if not view.sided]
     findings = [{(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views]

@@ -13,7 +13,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, Row
 
 
 def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
-    """Kind and text of each sentence on one aspect."""
+    """Yield the kind and the text of each sentence on one aspect."""
     rows, judges, differences, slices = (
         result.to_frame(name).filter(aspect=aspect) for name in ("rates", "judges", "differences", "slices")
     )
@@ -40,8 +40,10 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
 
 
 def _best_judge(judges: pl.DataFrame) -> str:
-    """The judge with the highest chance-corrected agreement, whose corrected rates are reported; `human` without a
-    judge."""
+    """Return the judge with the highest chance-corrected agreement, whose corrected rates are reported.
+
+    If there is no judge, return `human`.
+    """
     rows = judges.filter(pl.col("accuracy").is_not_null())
     if rows.is_empty():
         return str(judges["metric"][0]) if judges.height else HUMAN
@@ -62,9 +64,9 @@ def _rate(row: Row, *, several: bool) -> str:
             f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{of} as "
             f"{row['label']}. Without human labels the true rate is unknown."
         )
-    parts = [f"{row['metric']} alone says {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
+    parts = [f"{row['metric']} alone gives {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
     if row["human_rate"] is not None:
-        parts.append(f"human labels alone {with_ends(row, 'human_rate', write=percent)}")
+        parts.append(f"human labels alone give {with_ends(row, 'human_rate', write=percent)}")
     return (
         f"About {with_ends(row, 'corrected_rate', write=percent)} of the outputs{of} are {row['label']} by human "
         f"judgement ({'; '.join(parts)}; {plural(row['n_labelled'], 'human label')})."
@@ -84,7 +86,7 @@ def _trust(row: Row) -> str:
 
 
 def _replacement(rows: pl.DataFrame) -> Iterator[str]:
-    """Judges that pass the alternative annotator test, and judges that do not."""
+    """Yield sentences on judges that pass the alternative annotator test, and on judges that do not pass it."""
     tested = rows.filter(pl.col("may_replace").is_not_null())
     if tested.is_empty():
         return
@@ -97,7 +99,7 @@ def _replacement(rows: pl.DataFrame) -> Iterator[str]:
                 [f"{one['metric']} ({percent(one['winning_rate'])})" for one in chosen.to_dicts()], limit=2 * MOST_NAMED
             )
             be = "" if passed else "is " if chosen.height == 1 else "are "
-            yield f"{rates} {be}{text} ({test}; winning rate in brackets, needed: 50 %)."
+            yield f"{rates} {be}{text} ({test}; winning rate in brackets; 50 % is needed)."
 
 
 def _differences(rows: pl.DataFrame) -> Iterator[str]:
@@ -123,7 +125,7 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _points(row: Row, column: str) -> str:
-    """A difference of rates in percentage points."""
+    """Return a difference of rates in percentage points."""
     values = (None if row[name] is None else 100 * row[name] for name in (column, f"{column}_low", f"{column}_high"))
     return f"{interval(*values, digits=0)} percentage points"
 

@@ -1,4 +1,4 @@
-"""Slices of items that differ significantly from all other items in agreement, favoritism or consistency."""
+"""Sentences on slices of items that differ significantly from all other items."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FAULTS: Mapping[str, str] = {
     "agreement": "gives the same label on repetition",
     "failure_rate": "gives no readable verdict",
 }
-"""Text for the event of each statistic of `Consistency.slices`."""
+"""Text for the event that each statistic of `Consistency.slices` counts."""
 
 
 def slices(view: AspectResults) -> Iterator[str]:
-    """The most significant findings of each question, and the number of findings."""
+    """Yield the most significant findings of agreement, consistency and favoritism, and the number of findings."""
     for question, write in (("agreement", _agreement), ("consistency", _consistency), ("favoritism", _favoritism)):
         rows = view.slices[question].sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         yield from map(write, rows[:MOST_NAMED])
         if len(rows) > MOST_NAMED:
-            yield f"In all, {len(rows)} findings by {question} differ by slice (table slices of {question})."
+            yield f"In all, {question} has {len(rows)} significant findings on slices (table slices of {question})."
 
 
 def _rates(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""Sentences on the best system, and on further comparisons for undecided pairs."""
+"""Sentences on the best system, and on the further comparisons that undecided pairs need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LISTED = 6
 
 
 def best(view: AspectResults) -> Iterator[str]:
-    """The best system, the candidates, or the reason why it cannot be determined."""
+    """Yield sentences on the best system, or on the candidates, or on the reason why no system can be named."""
     if view.split:
         groups = "; ".join(names(group) for group in view.split)
         yield (
@@ -29,8 +29,8 @@ def best(view: AspectResults) -> Iterator[str]:
     if row := view.not_random:
         yield (
             f"Which system is best cannot be estimated: annotators judged {row['labels']} of the "
-            f"{row['battles']} comparisons that {row['metric']} judged, and these are not a random "
-            f"part of them ({p_equals(row['p_random'])}). A system may win because of how its comparisons were "
+            f"{row['battles']} comparisons that {row['metric']} judged, and the human comparisons are not "
+            f"a random part ({p_equals(row['p_random'])}). A system may win because of how its comparisons were "
             "selected; let annotators judge a random part of all comparisons."
         )
         return
@@ -56,7 +56,7 @@ def best(view: AspectResults) -> Iterator[str]:
 
 
 def interim(view: AspectResults) -> Iterator[str]:
-    """Decisions of the interim analyses of a study, which may differ from the joint test of all pairs."""
+    """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
     sides = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
@@ -65,22 +65,22 @@ def interim(view: AspectResults) -> Iterator[str]:
     left = len(view.interim) - len(decided)
     decision = f"found {better}" if decided else "decided no pair"
     others = f"; {plural(left, 'pair is', 'pairs are')} undecided" if decided and left else ""
-    yield f"The interim analyses, which test each pair by itself for these annotators, {decision}{others}."
+    yield f"The interim analyses, which test each pair separately for these annotators, {decision}{others}."
 
 
 def _cycle(row: Row) -> str:
-    """The systems of a cycle, in which each system wins against the next one."""
+    """Return sentences on the systems of a cycle, in which each system wins against the next system."""
     first, *others = row["cycle"].split(" > ")
     beaten = ", which beats ".join(others)
     return (
-        f"No ranking describes these systems: {first} beats {beaten}. Each wins at least {percent(row['win_rate'])} of"
-        f" the points against the next ({p_equals(row['p_direct'])}, all pairs tested together). Choose by the"
-        " comparisons of the pairs."
+        f"No ranking describes these systems: {first} beats {beaten}. Each system wins at least"
+        f" {percent(row['win_rate'])} of the points against the next system ({p_equals(row['p_direct'])}, all pairs"
+        " tested together). Choose between two systems by their direct comparisons."
     )
 
 
 def _standing(view: AspectResults) -> str:
-    """The top group, and the win rate of the first system."""
+    """Return sentences on the top group, and on the win rate of the first system."""
     first, (leader, *others), top = view.board[0], [row["system"] for row in view.board], view.top
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first["win_rate"] is not None and not view.stopped:
@@ -93,7 +93,7 @@ def _standing(view: AspectResults) -> str:
         rate = f"wins {interval(*odds, digits=1)} times as often as it loses against an average system"
     if first["rank_low"] is None:
         return (
-            f"{leader} ranks first by human ratings ({rate}), but without intervals this cannot be "
+            f"{leader} ranks first by human ratings ({rate}), but without intervals, this rank cannot be "
             "compared with chance."
         )
     if len(top) == len(others) == 1:
@@ -107,7 +107,7 @@ def _standing(view: AspectResults) -> str:
     if not behind:
         them = names(top) if len(top) <= MOST_NAMED else f"the {len(top)} systems"
         return (
-            f"It is undecided which of {them} is best: no difference among them is significant. {leader} "
+            f"It is undecided which of {them} is best: no difference among these systems is significant. {leader} "
             f"ranks first: it {rate}."
         )
     either = f"One of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(names(top).rsplit(" and ", 1))
@@ -116,9 +116,9 @@ def _standing(view: AspectResults) -> str:
 
 
 def labels(view: AspectResults) -> Iterator[str]:
-    """The number of undecided pairs, and the further comparisons that would decide which system is best.
+    """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best.
 
-    First come pairs with the leader, then pairs within the top group. Decisions and forecasts use the joint test of all
+    Pairs with the leader come first, then pairs within the top group. Decisions and forecasts use the joint test of all
     pairs. If the strengths do not fit a pair, only the comparisons of this pair are used. There is no forecast for a
     corrected leaderboard.
     """
@@ -152,11 +152,11 @@ def labels(view: AspectResults) -> Iterator[str]:
         yield f"About {n} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
     if far and view.judge == HUMAN:
         which = names(far, limit=MOST_NAMED)
-        yield f"For {which} even {MOST:.0f} times the present information would not give 50 % power."
+        yield f"For {which}, even {MOST:.0f} times the present information would not give 50 % power."
 
 
 def rounded(count: float) -> str:
-    """A count rounded to two significant digits.
+    """Return a count rounded to two significant digits, as text.
 
     >>> rounded(7), rounded(118), rounded(2345)
     ('7', '120', '2300')

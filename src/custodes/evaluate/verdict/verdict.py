@@ -1,4 +1,4 @@
-"""Summary of a study in sentences that the intervals support."""
+"""Summary of a study in sentences that intervals and tests support."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "flips": flips,
     "uncertain": uncertain,
 }
-"""Functions for the sentences of one aspect, by heading, in order."""
+"""Functions that yield the sentences on one aspect, by heading, in the order of display."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "best": overall.best,
     "trust": overall.trust,
     "chance": overall.chance,
     "favours": overall.favours,
 }
-"""Functions for the sentences on all aspects."""
+"""Functions that yield the sentences on all aspects, by heading."""
 OF_SYSTEMS = ("design", "best", "labels")
 """Headings that need no metric."""
 NOT_OF_SIDES = ("best", "favours", "labels", "flips")
-"""Headings without meaning if sides of a pair are compared instead of systems."""
+"""Headings that have no meaning if sides of a pair are compared instead of systems."""
 
 
 @result
@@ -80,7 +80,7 @@ class Verdict(Result):
     """Summary of check, leaderboard, agreement, favoritism, consistency and ranking in sentences. See `verdict`."""
 
     verdict: pl.DataFrame = table(
-        "One row per statement; statements on all aspects have no aspect.",
+        "One row per statement; a statement on all aspects has an empty aspect.",
         label(
             "kind",
             (
@@ -92,7 +92,7 @@ class Verdict(Result):
     )
 
     def lines(self) -> Iterator[str]:
-        """Plain text, one statement per line."""
+        """Yield the statements as lines of plain text."""
         for aspect, kind, text in self.verdict.select("aspect", "kind", "text").iter_rows():
             yield f"{aspect}{': ' if aspect else ''}{HEADINGS[kind]}: {text}"
 
@@ -109,15 +109,16 @@ def verdict(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Verdict:
-    """Summarise the study in plain words: best system, best metric, its favoritism, and the use of more annotations.
+    """Summarise the study in plain words: best system, best metric, favoritism, and benefit of more annotations.
 
     Notes
     -----
     The sentences summarise `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of
     annotators and the best metrics, computed with the same arguments. Statements about systems hold jointly at
-    `confidence`, those about metrics jointly per aspect at `alpha`, those about judges jointly over all aspects at
-    `alpha`. Without metrics, only `check` and `leaderboard` are used, without human
-    ratings also `consistency` and `complementarity`; a study of labels has `check` and `rates`.
+    `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements about judges hold jointly
+    over all aspects at `alpha`. For a study without metrics, only `check` and `leaderboard` are used. For a study
+    without human ratings, `consistency` and `complementarity` are used as well. For a study of labels, `check` and
+    `rates` are used.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def verdict(
 
 
 def _of_metrics(study: Study, by: str | None, alpha: float, bounds: dict[str, Any]) -> Verdict:
-    """The verdict without human ratings."""
+    """Return the verdict on a study without human ratings."""
     shared = {name: value for name, value in bounds.items() if name not in ("confidence", "resamples")}
     selection = {
         **selection_of(shared),
@@ -168,12 +169,15 @@ def _of_metrics(study: Study, by: str | None, alpha: float, bounds: dict[str, An
 
 
 def best_metrics(agreement: Agreement) -> list[str]:
-    """The metric of each aspect with the highest agreement, whose leaderboard is displayed."""
+    """Return the metrics with the highest agreement on an aspect; their leaderboard is displayed."""
     return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
 
 
 def verdict_of(results: Mapping[str, Result]) -> Verdict:
-    """The verdict from results of one study, by question, without provenance; on systems only without an agreement."""
+    """Return the verdict from the results of one study (by question), without provenance.
+
+    If `results` has no agreement, the verdict is only about systems.
+    """
     problems = results["check"].to_frame("problems").filter(aspect="")
     if "rates" in results:
         labelled = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
@@ -190,7 +194,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
     kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not alone]
-    # A problem without an aspect concerns the whole study; a view without an aspect already has it.
+    # A problem without an aspect concerns the whole study; a view without an aspect already has this problem.
     whole = [] if "" in aspects else [("design", text) for text in serious(problems)]
     parts = []
     if len(views) > 1:

@@ -1,4 +1,4 @@
-"""Rows of the results for one aspect, as input for the sentences."""
+"""Rows of the results for one aspect, from which the sentences are written."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from custodes.evaluate.ranking import Ranking
 
 MOST_NAMED = 3
 SYSTEM_LEVEL = "pairwise_accuracy"
-"""The statistic reported at system level."""
+"""Statistic that is reported at system level."""
 FEW_LABELS = 0.5
-"""Maximum annotated proportion of a metric's comparisons for which the best system is determined with correction."""
+"""If at most this proportion of a metric's comparisons is annotated, the corrected ranks determine the best system."""
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.of([kind.part("")], ())
     for kind in (Agreement, Consistency, Favoritism, Leaderboard, Ranking)
 }
-"""Questions omitted for studies with annotators alone or without verdicts, as empty results."""
+"""Empty results of the questions that are omitted for studies with annotators alone or without verdicts."""
 Row = dict[str, Any]
 
 
 class AspectResults:
-    """Results (by question) of one aspect as rows of their tables.
+    """Rows of the tables of all results (by question) for one aspect.
 
-    `standing` has the metrics sorted by agreement, best first, and `board` the systems sorted by their rank by `judge`:
-    the annotators, or the annotators corrected with the first metric.
+    `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
+    rank by `judge`, which is either the annotators, or the annotators corrected with the first metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
@@ -65,7 +65,7 @@ class AspectResults:
         self.tests = rows("agreement", "comparisons").filter(pl.col("p_adjusted").is_not_null())
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
         self.partiality = rows("favoritism", "partiality")
-        # Metrics with a finding of partiality, the most significant first.
+        # Findings of partiality, with the most significant finding first.
         findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         questions = ("agreement", "favoritism", "consistency")
@@ -81,7 +81,7 @@ class AspectResults:
         first = self.standing[0]["metric"] if self.standing else ""
         corrected = rows("leaderboard", "corrected").filter(metric=first)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
-        # Human comparisons are not a random part of those of the first metric.
+        # The comparisons by annotators are not a random part of the comparisons by the first metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{first}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
@@ -92,18 +92,18 @@ class AspectResults:
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
-        # Decisions by direct comparisons, for pairs that the strengths do not describe.
+        # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
         decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= level))
         self.decided_directly = {frozenset(pair) for pair in decided.select("system_a", "system_b").iter_rows()}
 
     def side(self, *names: str) -> list[str]:
-        """The metrics that are above, below or not different from the chance level."""
+        """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
         return [row["metric"] for row in self.standing if row["side"] in names]
 
     @property
     def split(self) -> list[list[str]]:
-        """Groups of systems that are not connected by comparisons; empty if all are connected."""
+        """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
         parts: dict[Any, list[str]] = {}
         for row in self.board:
             parts.setdefault(row["part"], []).append(row["system"])
@@ -120,9 +120,9 @@ def _first(frame: pl.DataFrame) -> Row | None:
 
 
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
-    """The top group of metrics of each aspect, best first; empty if no metric is above chance.
+    """Return the top group of metrics of each aspect, with the best metric first; empty if no metric is above chance.
 
-    If metrics were not tested against each other, the top group has all metrics above chance.
+    If metrics were not tested against each other, the top group consists of all metrics above chance.
     """
     top: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
@@ -133,6 +133,6 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
 
 
 def share_a_letter(one: Row, other: Row) -> bool:
-    """Whether two metrics, or two systems, do not differ significantly."""
+    """Return whether two metrics, or two systems, do not differ significantly."""
     first, second = ({*LETTER.findall(row["group"] or "")} for row in (one, other))
     return not first.isdisjoint(second)

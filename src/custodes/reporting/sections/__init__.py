@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Sections of the report, in order; a new one is a file here and a line below."""
+"""Sections of the report, in order. To add a section, add a file here and a line below."""
 
 from custodes.registry import members
 from custodes.reporting.section import Section

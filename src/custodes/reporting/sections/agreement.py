@@ -21,8 +21,8 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="Dot: estimate. Whisker: interval from resampled items. Grey bar: chance level. Metrics that "
             "share a "
             "letter do not differ significantly.",
-            alt="Dot-and-whisker plot of the chosen statistic for every metric, best first; the table below holds the "
-            "same numbers.",
+            alt="Dot-and-whisker plot of the chosen statistic for every metric, the best metric first; the "
+            "table below holds the same numbers.",
             spec=spec_of(intervals(empty_rows(), label="{statistic}"), width="container"),
             table="chance",
             lines=("metric",),
@@ -47,7 +47,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Agreement by the selected statistic with intervals, the whole table, and the group letters."""
+    """The values of the template: the table of all statistics, and the statistics that the reader can select."""
     metrics = context.table("agreement.metrics")
     comparisons = context.table("agreement.comparisons").drop_nulls("difference")
     compared = comparisons["statistic"].unique(maintain_order=True).to_list()
@@ -71,7 +71,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def _common(context: Context) -> str:
-    """All statistics on the outputs rated by all metrics; nothing if these are all outputs."""
+    """HTML of the statistics on the outputs that all metrics rated; '' if all metrics rated all outputs."""
     rows = context.table("agreement.common")
     if rows.is_empty():
         return ""
@@ -79,7 +79,7 @@ def _common(context: Context) -> str:
         by_standing(rows, context.table("agreement.standing")),
         context.declared("agreement.common").columns,
         id="agreement-common",
-        caption="The same on the outputs that annotators and all metrics rated",
+        caption="Every statistic on the outputs that annotators and all metrics rated",
         notes=[],
     )
 

@@ -1,4 +1,4 @@
-"""Section: annotators, their agreement, payment, and interim analyses."""
+"""Section: annotators, their agreement, the cost of their answers, and interim analyses."""
 
 from __future__ import annotations
 
@@ -36,26 +36,27 @@ LOOKS = (
     flag("is_open", "whether more answers are collected", "Open"),
     difference(
         "at_look",
-        "proportion that prefers system_a minus proportion that prefers system_b; the interval holds for repeated "
-        "analyses",
+        "proportion of answers that prefer system_a minus proportion that prefer system_b; the interval "
+        "holds for repeated analyses",
         "Margin",
         interval=True,
     ),
-    count("refused", "refusals to judge a comparison of these analyses", "Refused"),
-    difference("least", "margin if all of them had preferred system_b", "Margin at least"),
-    difference("most", "margin if all of them had preferred system_a", "Margin at most"),
+    count("refused", "refusals to judge a comparison of the pair", "Refused"),
+    difference("least", "margin if all refusals were answers that prefer system_b", "Margin at least"),
+    difference("most", "margin if all refusals were answers that prefer system_a", "Margin at most"),
     count("n_now", "answers without annotators who were excluded later", "Answers now"),
-    difference("margin_now", "margin of these", "Margin now"),
+    difference("margin_now", "margin of the answers now", "Margin now"),
 )
 INFLATED = (
-    "Margins of pairs that an interim analysis decided are too large on average (in simulations with a true "
-    "margin of .20: .46). Use them for the direction of a difference, not for its size."
+    "If an interim analysis decided a pair, the margin of the pair is too large on average: in simulations "
+    "with a true margin of 0.20, the mean margin was 0.46. Use such a margin for the direction of a "
+    "difference, not for its size."
 )
 REPORTED = (
     *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Notes of the reader and of the selection about annotators."""
+"""Rules of the notes about annotators that reading the study and selecting its data give."""
 
 
 def _ask(context: Context) -> Annotators:
@@ -70,7 +71,7 @@ def _chosen(context: Context) -> Study:
 
 
 def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
-    """Rows of the figure."""
+    """The rows of the figure of competence."""
     return {"annotators-shown": with_interval(context.table("annotators.annotators"))}
 
 
@@ -81,9 +82,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id=f"annotators-{kind}",
             title=f"Competence of annotators: {kind}",
-            caption="Estimated accuracy of each annotator, given the answers of all. Whisker: interval from "
-            "resampled items."
-            f" Red: a significant finding (all tests of all annotators together).{_left_out(rows, kind)}",
+            caption="Accuracy of each annotator, estimated from the answers of all annotators. Whisker: "
+            "interval from resampled items. Red: a significant finding (adjusted for all tests of "
+            f"all annotators).{_left_out(rows, kind)}",
             alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",
             spec=spec_of(competence(empty_rows()), width="container"),
             table="annotators-shown",
@@ -96,7 +97,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _left_out(rows: pl.DataFrame, kind: str) -> str:
-    """Number of annotators by aspect that the figure omits."""
+    """A sentence on the number of annotators per aspect that the figure leaves out; '' if it leaves out none."""
     of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
     parts = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
@@ -104,10 +105,10 @@ def _left_out(rows: pl.DataFrame, kind: str) -> str:
 
 
 def looks_of(study: Study) -> pl.DataFrame:
-    """Last interim analysis of each pair, the margin if refusals had been answers, and the margin on the current
-    answers; empty without interim analyses.
+    """The last interim analysis of each pair of systems; empty if there are no interim analyses.
 
-    Interim analyses concern only the first aspect of a study.
+    The columns include the margins that would result if all refusals preferred one system, and the margin on the
+    current answers. Interim analyses concern only the first aspect of a study.
     """
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
@@ -131,7 +132,7 @@ def looks_of(study: Study) -> pl.DataFrame:
 
 
 def looks_sentences(looks: pl.DataFrame) -> list[str]:
-    """Sentences on interim analyses: inflated margins, and decisions not supported by the current answers."""
+    """Sentences on interim analyses: inflated margins, and decisions that the current answers do not support."""
     declared = looks.filter(pl.col("said") != "=") if looks.height else looks
     if declared.is_empty():
         return []
@@ -169,14 +170,18 @@ def paid(study: Study) -> str:
         hourly = total / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
         counted = plural(costs.height, "answer")
         sentences.append(
-            f"{counted} that count, second ratings included, cost {number(total)} {unit}".strip()
-            + ("." if hourly is None else f": {number(hourly)} an hour at that time, fees included.")
+            f"{counted} used in the results, including second ratings, cost {number(total)} {unit}".strip()
+            + (
+                "."
+                if hourly is None
+                else f". At the median time of an answer, this is {number(hourly)} per hour, fees included."
+            )
         )
     return " ".join(sentences)
 
 
 def _without(files: Sequence[str], message: str) -> str:
-    """A message without the name of its input."""
+    """A message without the name of the input file at its beginning."""
     beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
     return message.removeprefix(f"{beginning}: ")
 

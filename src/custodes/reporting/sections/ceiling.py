@@ -1,4 +1,4 @@
-"""Section: prediction of human ratings by all metrics, and information that they lack."""
+"""Section: prediction of human ratings from all metrics, and information that the metrics lack."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from custodes.reporting.section import ChosenTable, Context, Figure, Section, em
 from custodes.reporting.tables import chosen_table, table_html
 
 CHOSEN = {"target": "{aspect}"}
-ADDED = {"added": ("Alone", "τ-b of the metric alone"), "removed": ("Loss if removed", "of all metrics")}
-ADDED_IN_USE = {"added": ("Gain if added", "to those in use"), "removed": ("Loss if removed", "of those in use")}
-"""Descriptions of the gains in the table `next`, without and with metrics in use."""
+ADDED = {
+    "added": ("Alone", "τ-b of the metric alone"),
+    "removed": ("Loss if removed", "decrease of τ-b if the metric is removed from all metrics"),
+}
+ADDED_IN_USE = {
+    "added": ("Gain if added", "increase of τ-b if the metric is added to the metrics in use"),
+    "removed": ("Loss if removed", "decrease of τ-b if the metric is removed from the metrics in use"),
+}
+"""Labels and descriptions of the gains in the table `next`, if no metrics are in use and if metrics are in use."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    """Figures of prediction, of information in other aspects, and of the contribution of each metric."""
+    """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
     ratio, history = (
         ([_ratio()] if result.information.height else []),
@@ -77,9 +83,10 @@ def _bars(result: Ceiling) -> Figure:
     return Figure(
         id="ceiling-prediction",
         title="Prediction of human ratings",
-        caption="Bars: Kendall τ-b of human ratings and held-out predictions. Whisker: interval from resampled items. "
-        "Grey tick: one half of the annotators predicted by the other. Vermilion tick: the bound "
-        "of a perfect predictor; the difference to 1 is noise of the human ratings.",
+        caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
+        "resampled items. Grey tick: one half of the annotators predicted by the other half. "
+        "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
+        "are noisy.",
         alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
         spec=spec_of(bars(empty_rows(), result), width="container"),
         table="ceiling.prediction",
@@ -91,24 +98,24 @@ def _ratio() -> Figure:
     return Figure(
         id="ceiling-information",
         title="Information in other aspects that metrics lack",
-        caption="Error of a lasso with the human ratings of other aspects and the metrics, divided by its error with "
-        "the metrics alone. Below the dashed line: the other aspects contain information that no metric has. "
-        "Band: interval.",
-        alt="Lines of the ratio of errors against the penalty, one for every aspect.",
+        caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
+        "divided by the error of a lasso that predicts from the metrics alone. Below the dashed "
+        "line, the other aspects contain information that no metric has. Band: interval.",
+        alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
         spec=spec_of(ratio_curve(empty_rows()), width="container"),
         table="ceiling.information",
     )
 
 
 def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
-    """Figures of the selected aspect."""
+    """The figures that show one aspect, which the reader selects."""
     return [
         Figure(
             id="ceiling-lasso",
             title=f"Lasso weights of the raters{of_aspect}",
-            caption="The penalty decreases from left to right. A rater that enters early and keeps a large weight "
-            "holds "
-            "information that others lack; among near copies the choice is arbitrary. Coloured: other human aspects.",
+            caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
+            "weight contains information that other raters lack. Among near copies, the choice is "
+            "arbitrary. Coloured lines: other human aspects.",
             alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
             spec=spec_of(paths(empty_rows(), result), width="container"),
             table="ceiling.lasso",
@@ -117,8 +124,9 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
         Figure(
             id="ceiling-forward",
             title=f"Adding one metric at a time{of_aspect}",
-            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled: the interval of the "
-            "gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
+            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled point: the "
+            "interval of the gain of this step is above 0. Vermilion point: this interval is below "
+            "0. Each interval is for one step, not for the whole path.",
             alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
             spec=spec_of(steps(empty_rows()), width="container"),
             table="ceiling.forward",
@@ -131,15 +139,17 @@ def _history(result: Ceiling) -> Figure:
     return Figure(
         id="ceiling-history",
         title="Prediction by release date of the metrics",
-        caption="Prediction from all metrics released by each date; metrics without a date are left out.",
-        alt="Lines of the agreement of predictions with human ratings against dates of release, one for every aspect.",
+        caption="Agreement of human ratings with predictions from all metrics that were released by each "
+        "date. Metrics without a date are left out.",
+        alt="Lines of the agreement of predictions with human ratings against dates of release, with one "
+        "line for every aspect.",
         spec=spec_of(released(empty_rows(), result), width="container"),
         table="ceiling.history",
     )
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
-    """Rows of `prediction`, with those of `annotators` below each aspect; the predictors in words."""
+    """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bounds = [
         result.annotators.select(
@@ -158,20 +168,24 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
 
 
 def sentences(result: Ceiling) -> list[str]:
-    """Sentences on aspects that metrics predict worse than human ratings of other aspects do."""
+    """Sentences that compare predictions from metrics with predictions from human ratings of other aspects."""
     texts = []
     for a, b, more, less in (
         (
             "humans",
             "metrics",
-            "All metrics together predict human ratings worse than the other human aspects do",
-            "All metrics together predict human ratings better than the other human aspects do",
+            "Human ratings of these aspects are predicted worse from all metrics than from the human ratings "
+            "of other aspects",
+            "Human ratings of these aspects are predicted better from all metrics than from the human "
+            "ratings of other aspects",
         ),
         (
             "both",
             "metrics",
-            "The other human aspects improve the prediction by all metrics, so the metrics miss something",
-            "Adding the other human aspects to the metrics makes the prediction worse, by chance or for lack of data",
+            "For these aspects, adding the human ratings of other aspects improves the prediction from all "
+            "metrics, so the metrics lack information",
+            "For these aspects, adding the human ratings of other aspects makes the prediction from all "
+            "metrics worse, by chance or for lack of data",
         ),
     ):
         gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("difference_low")
@@ -182,13 +196,21 @@ def sentences(result: Ceiling) -> list[str]:
         texts += [f"{text}: {_listed(rows)}." for text, rows in kinds if rows.height]
         rest = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))["target"].to_list()
         if rest:
-            which = "these two predictions" if a == "humans" else "metrics with and without the other human aspects"
+            which = (
+                "predictions from all metrics and predictions from the human ratings of other aspects"
+                if a == "humans"
+                else "predictions from all metrics with and without the human ratings of other aspects"
+            )
             texts.append(f"No significant difference between {which}: {names(rest)}.")
     return texts
 
 
 def halo_sentences(result: Ceiling) -> list[str]:
-    """Sentences on ratings for which other aspects by the same annotator predict better than by other annotators."""
+    """Sentences on the halo effect.
+
+    They state whether a rating is predicted better from the same annotator's ratings of other aspects than from other
+    annotators' ratings of these aspects.
+    """
     same, other, metrics = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
     leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
@@ -202,24 +224,27 @@ def halo_sentences(result: Ceiling) -> list[str]:
     texts = []
     if listed:
         texts.append(
-            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s own other"
-            f" aspects predict their rating better than the other annotators’ other aspects do: {names(listed)}."
+            "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
+            "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
+            f"ratings of these aspects: {names(listed)}."
         )
         level = leads.filter(pl.col("lead_high") >= 0, source=metrics)
         level = level.join(of_source.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
         if level.height:
             texts.append(
-                "Metrics predict as well as the other annotators’ other aspects, or better:"
-                f" {names(level['target'].to_list())}."
+                "Metrics predict a rating at least as well as other annotators’ ratings of other aspects do: "
+                f"{names(level['target'].to_list())}."
             )
     rest = of_source.filter(pl.col("lead_low") <= 0)
     for beginning, condition in (
         (
-            "No significant difference between an annotator’s own other aspects and those of the other annotators",
+            "A rating is not predicted significantly better from the same annotator’s ratings of other "
+            "aspects than from other annotators’ ratings of these aspects",
             pl.col("lead_high") >= 0,
         ),
         (
-            "The other annotators’ other aspects predict a rating better than an annotator’s own do",
+            "A rating is predicted better from other annotators’ ratings of other aspects than from the same "
+            "annotator’s ratings of these aspects",
             pl.col("lead_high") < 0,
         ),
     ):
@@ -229,9 +254,11 @@ def halo_sentences(result: Ceiling) -> list[str]:
 
 
 def _listed(gaps: pl.DataFrame) -> str:
-    """Aspects with their difference."""
+    """A list of aspects, each with its difference and interval."""
     rows = gaps.iter_rows(named=True)
-    return names([f"{row['target']} (by {interval(abs(row['difference']), *_turned(row))})" for row in rows])
+    return names(
+        [f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_turned(row))})" for row in rows]
+    )
 
 
 def _turned(row: Mapping[str, float]) -> tuple[float, float]:
@@ -240,7 +267,7 @@ def _turned(row: Mapping[str, float]) -> tuple[float, float]:
 
 
 def reached(result: Ceiling) -> list[tuple[str, str]]:
-    """For each aspect: agreement of predictions from all metrics, and the bound of a perfect predictor."""
+    """For each aspect, a text on the agreement of predictions from all metrics and the bound of a perfect predictor."""
     bounds = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
     rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
     texts = []
@@ -248,26 +275,28 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
         if features != "metrics" or row["kendall"] is None:
             continue
         opening = f"On {aspect}, all" if aspect else "All"
-        text = f"{opening} metrics together reach τ-b {with_ends(row, 'kendall')}"
+        text = f"{opening} metrics together predict human ratings with τ-b {with_ends(row, 'kendall')}"
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
             texts.append((aspect, f"{text}."))
             continue
         text += (
-            f", and a perfect predictor could reach"
-            f" {with_ends(bound, 'attainable')} against"
-            f" {bound['annotators']} annotators whose errors are independent."
+            f". A perfect predictor could reach {with_ends(bound, 'attainable')} if the errors of the "
+            f"{bound['annotators']} annotators are independent."
         )
         if _beyond(row, bound):
-            text += " This exceeds the bound, so the errors of these annotators depend on each other."
+            text += " The metrics exceed this bound, so the errors of these annotators depend on each other."
         elif _beyond(rows.get((aspect, "humans")), bound):
-            text += " The other human aspects exceed this bound, since the same annotators rated them."
+            text += (
+                " Predictions from the other human aspects exceed this bound, because the same "
+                "annotators rated these aspects."
+            )
         texts.append((aspect, text))
     return texts
 
 
 def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
-    """Whether a prediction exceeds the bound of a perfect predictor, by the intervals."""
+    """Whether the interval of a prediction is above the interval of the bound of a perfect predictor."""
     if row is None or row["kendall_low"] is None or bound["attainable_high"] is None:
         return False
     return bool(row["kendall_low"] > bound["attainable_high"])

@@ -12,7 +12,7 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 
 def _build(context: Context) -> Mapping[str, str]:
-    """Coverage, missing ratings, ties, and problems of the data."""
+    """HTML of the tables of coverage, missing ratings and ties, and of problems of the data."""
     aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
     tables = {
         "summary": ("Ratings by aspect", aspect, None),
@@ -32,7 +32,10 @@ def _build(context: Context) -> Mapping[str, str]:
 
 
 RESAMPLES = 1000
-"""Minimum of the test, also for a report with fewer resamples: its level is lower than that of its intervals."""
+"""Number of resamples of the test of `check`, independent of the resamples of the report.
+
+The level of this test is lower than the level of the intervals, so it needs more resamples.
+"""
 
 CHECK = Section(
     question="check",

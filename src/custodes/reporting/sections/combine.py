@@ -1,4 +1,4 @@
-"""Section: combined metrics compared with the best single metric, their weights and favoritism."""
+"""Section: combined metrics, compared with the best single metric, with their weights and their favoritism."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from custodes.reporting.tables import table_html
 
 CHOSEN = {"target": "{aspect}"}
 SINGLE = BEST.name
-LEAD = "difference in τ-b from the best single metric, on the same outputs; not adjusted for their number"
+LEAD = (
+    "difference in τ-b from the best single metric on the same outputs; the interval is not adjusted for "
+    "the number of combinations"
+)
 
 
 def _ask(context: Context) -> Combine:
@@ -38,7 +41,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Methods of combining compared with the best single metric, on held-out outputs."""
+    """The values of the template: methods of combining, compared with the best single metric on held-out outputs."""
     result: Any = context.results["combine"]
     left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
     intervals = [column for column in context.declared("combine.comparison").columns if column.interval]
@@ -73,7 +76,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def first_of(result: Combine) -> str:
-    """The method that is evaluated: the first one, since it was chosen before any result was known."""
+    """The name of the method that is tested. It is the first method, which was chosen before any result was known."""
     return str(result.provenance.options["method"][0])
 
 
@@ -81,9 +84,8 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-comparison",
         title=f"Agreement of combined metrics{of_aspect}",
-        caption="Kendall τ-b with human ratings on held-out outputs; whisker: interval from resampled items. Dashed: "
-        "the "
-        "best single metric, also chosen without these outputs.",
+        caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
+        "Dashed: the best single metric, which is also chosen without these outputs.",
         alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
         spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
         table="combine.comparison",
@@ -99,7 +101,8 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
         caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors, which "
         "is larger by chance if "
         "there are few errors.",
-        alt="Points of the mean |Favi-Score| of errors against sample accuracy, for every way of combining.",
+        alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
+        "every way of combining.",
         spec=spec_of(favoured(empty_rows(), result), width="container"),
         table="combine.favoritism",
         where=CHOSEN,
@@ -111,10 +114,10 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-weights",
         title=f"Weights of the combined metric{of_aspect}",
-        caption="Ridge regression on all items: points on the human scale between the lowest and the highest score "
-        "of a "
-        "metric, others constant. Whisker: interval from refits on resampled items. Weights of near copies are "
-        "arbitrary; one may be negative and the other larger instead.",
+        caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
+        "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
+        "interval from refits on resampled items. Weights of near copies are arbitrary: one weight "
+        "may be negative if another is larger instead.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
         spec=spec_of(weights(empty_rows(), intervals=intervals), width="container"),
         table="weights",
@@ -128,8 +131,9 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-costs",
         title=f"Agreement by cost{of_aspect}",
-        caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b on held-out outputs at each "
-        "budget. The cost of a metric is 1 if the raters file has no costs. Band: interval.",
+        caption="Kendall τ-b on held-out outputs at each budget. Metrics are added to ridge regression in "
+        "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
+        "Band: interval.",
         alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
         spec=spec_of(drawn, width="container"),
         table="costs",
@@ -138,7 +142,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
-    """The rows of `comparison`, best first, with the difference from the single metric, favoritism and partiality."""
+    """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
     lead = result.comparison.select("target", "method").unique(maintain_order=True)
     leads = [_lead(result, *row) for row in lead.iter_rows()]
     ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
@@ -171,41 +175,42 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
 
 
 def sentences(result: Combine) -> list[tuple[str, str]]:
-    """Target and sentence: gain of the first combination over the best single metric on held-out items, and scores of
-    the other methods without a test.
+    """For each target, a text on the gain of the first combination over the best single metric on held-out items.
+
+    The scores of the other methods follow, without a test.
     """
     sentences = []
     for target, way, single, others in _rivals(result):
         gains = result.generalisation.filter(target=target, method=way["method"]).drop_nulls("gain")
-        claim = "".join(f": {_gain(row)}" for row in gains.iter_rows(named=True))
+        claim = "".join(f"; {_gain(row)}" for row in gains.iter_rows(named=True))
         sentences.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with human ratings on "
-                f"held-out"
-                f" items, the best single metric {with_ends(single, 'kendall')}{claim}.{_others(others)}",
+                f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with human ratings "
+                "on held-out items. The best single metric reaches "
+                f"{with_ends(single, 'kendall')}{claim}.{_others(others)}",
             )
         )
     return sentences
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    """The conclusion from the interval of a gain."""
+    """The conclusion from a gain and its interval, as part of a sentence."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
     size = with_ends(row, "gain")
-    return f"a gain of {size}" if row["conclusion"] == GAIN else f"no significant gain, {size}"
+    return f"the gain is {size}" if row["conclusion"] == GAIN else f"the difference of {size} is not a significant gain"
 
 
 def _others(others: pl.DataFrame) -> str:
-    scores = names([f"{row['what']} {number(row['kendall'])}" for row in others.iter_rows(named=True)])
-    return f" Not tested: {scores}." if scores else ""
+    scores = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in others.iter_rows(named=True)])
+    return f" Combinations that are not tested: {scores}." if scores else ""
 
 
 def errors(result: Combine) -> list[tuple[str, str]]:
-    """For each aspect: accuracy and mean |Favi-Score| of the combination and of the single metric.
+    """For each aspect, a text on accuracy and mean |Favi-Score| of the combination and of the single metric.
 
-    They are not compared, because |favi| is larger by chance with fewer errors.
+    The two values of |Favi-Score| are not compared, because fewer errors make |Favi-Score| larger by chance.
     """
     texts = []
     for target, way, single, _ in _rivals(result):
@@ -216,19 +221,21 @@ def errors(result: Combine) -> list[tuple[str, str]]:
         texts.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as the "
-                f"annotators"
-                f" do, the best single metric {percent(single['sample_accuracy'])}. The combination’s errors have a"
-                f" mean |Favi-Score| of {sizes[0]}, the single metric’s of {sizes[1]}. Do not compare the two: few "
-                f"errors"
-                " make |Favi-Score| larger by chance.",
+                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
+                f"the annotators do, and the best single metric decides {percent(single['sample_accuracy'])}. "
+                f"The mean |Favi-Score| of errors is {sizes[0]} for the combination and {sizes[1]} for the "
+                "single metric. Do not compare these two values: few errors make |Favi-Score| larger by "
+                "chance.",
             )
         )
     return texts
 
 
 def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
-    """For each target: the first combination and the best single metric, if both have a score; the others."""
+    """For each target, the rows of the first combination, of the best single metric, and of all other methods.
+
+    A target is left out if the first combination or the best single metric has no score.
+    """
     rivals = []
     first = pl.col("method") == first_of(result)
     rows = comparison_rows(result).drop_nulls("kendall")

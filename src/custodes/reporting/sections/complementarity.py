@@ -16,11 +16,17 @@ from custodes.reporting.section import Context, Figure, Section, empty_rows, spe
 from custodes.reporting.tables import table_html
 
 HEAT_WIDTH, MAP_WIDTH = 760, 560
-"""Sizes in pixels: the heat map and the map of raters have fixed proportions, so they are not scaled to the page."""
+"""Sizes of the heat map and of the map of raters in pixels.
+
+These figures have fixed proportions, so they are not scaled to the page.
+"""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    """Distances of all raters, dimensions in which they differ, and their map; some need a minimum number of raters."""
+    """The figures of distances between raters, of dimensions in which raters differ, and the map of raters.
+
+    Some figures need a minimum number of raters.
+    """
     result: Any = context.results["complementarity"]
     means, heat = _distance_figures(result)
     best = [name for aspect, metric in context.best.items() for name in (metric, f"{metric}:{aspect}")]
@@ -36,7 +42,8 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
     means = Figure(
         id="complementarity-averages",
         title="Mean complementarity of two raters",
-        caption="Dot: mean over pairs. Whisker: interval from resampled items. Dashed: unrelated raters.",
+        caption="Dot: mean over pairs of raters. Whisker: interval from resampled items. Dashed line: the "
+        "value of unrelated raters.",
         alt="Dot-and-whisker plot of mean complementarity by kind of pair: human aspects, metrics, or one of each.",
         spec=spec_of(averages(empty_rows()), width="container"),
         table="complementarity.averages",
@@ -58,10 +65,11 @@ def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
-        caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining variance "
-        "explained by each principal component, with its interval. Blue line: cumulative. Dashed: the same number "
-        f"of raters with random rankings. Grey rule: {percent(SHARE)}. A steep blue line means few dimensions, not "
-        "agreement.",
+        caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining "
+        "variance explained by each principal component, with its interval. Blue line: cumulative "
+        "proportion. Dashed line: cumulative proportion of the same number of raters with random "
+        f"rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters differ in few "
+        "dimensions, not that they agree.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
         spec=spec_of(variance_curve(empty_rows()), width="container"),
         table="complementarity.components",
@@ -72,9 +80,10 @@ def _places(result: Complementarity, named: Sequence[str]) -> Figure:
     return Figure(
         id="complementarity-places",
         title="Map of the raters",
-        caption="First two principal components of the differences from the common ranking; close raters differ in the "
-        "same way. Triangles: human ratings. Colour: cluster. Of many raters only some are labelled; the table below "
-        "has all.",
+        caption="First two principal components of the differences from the common ranking. Raters that are "
+        "close to each other differ from the common ranking in the same way. Triangles: human "
+        "ratings. Colour: cluster. If there are many raters, only some are labelled; the table below "
+        "lists all raters.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
         spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=named, metric="{metric}")),
         table="complementarity.coordinates",
@@ -82,7 +91,7 @@ def _places(result: Complementarity, named: Sequence[str]) -> Figure:
 
 
 def sentences(result: Complementarity) -> list[str]:
-    """Sentences on the averages and the components."""
+    """Sentences on the mean complementarity and on the principal components."""
     mean = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
     gaps = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     texts = []
@@ -90,20 +99,21 @@ def sentences(result: Complementarity) -> list[str]:
     for within, more, less, same in (
         (
             "metric-metric",
-            "Rankings by metrics are more similar to each other than to those by annotators: together the "
-            "metrics contain less information than their number suggests, and miss something that annotators see",
-            "Rankings by metrics are more similar to those by annotators than to each other: metrics err in "
-            "different ways, so together they may be better than each alone",
-            "Rankings by metrics are not significantly more similar to those by annotators than to each other",
+            "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
+            "the metrics contain less information than their number suggests, and they miss something that "
+            "annotators see",
+            "Rankings by metrics are more similar to rankings by annotators than to each other. The metrics "
+            "err in different ways, so a combination of metrics may be better than each metric alone",
+            "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
         ),
         (
             "human-human",
-            "Rankings by human aspects are more similar to each other than to those by metrics",
+            "Rankings by human aspects are more similar to each other than to rankings by metrics",
             (
-                "Rankings by human aspects are more similar to those by metrics than to each other: the aspects "
-                "measure different things"
+                "Rankings by human aspects are more similar to rankings by metrics than to each other, so "
+                "the aspects measure different qualities"
             ),
-            "Rankings by human aspects are not significantly more similar to each other than to those by metrics",
+            "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
         ),
     ):
         gap = gaps.get(("human-metric", within))
@@ -114,14 +124,14 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         texts.append(
-            f"{verdict} (complementarity {number(between)} between annotators and metrics, {number(mean[within])} "
-            f"between"
-            f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
+            f"{verdict}. The mean complementarity is {number(between)} for annotators with metrics and "
+            f"{number(mean[within])} for {AVERAGES[within]} (difference {with_ends(gap, 'difference')})."
         )
     texts += [
-        f"{plural(round(row['dimension']), 'principal component')} explain{'s' if row['dimension'] == 1 else ''} "
-        f"{percent(SHARE)} of the differences of {plural(row['raters'], 'rater')} from their common ranking; with "
-        f"random rankings the number would be {number(row['dimension_null'], digits=1)}."
+        f"{plural(round(row['dimension']), 'principal component')} "
+        f"explain{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of the differences of "
+        f"{plural(row['raters'], 'rater')} from their common ranking. With random rankings, the expected "
+        f"number of components would be {number(row['dimension_null'], digits=1)}."
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
@@ -143,9 +153,9 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
     by_rule = [declared["rules"].column("distance"), *averaged]
     everyone = [*declared["raters"].columns, *(clusters if result.clusters.height else [])]
     parts = [
-        ("raters", raters, everyone, "Raters, those closest to the annotators first", context.notes("complementarity"))
+        ("raters", raters, everyone, "Raters, the closest to the annotators first", context.notes("complementarity"))
     ]
-    parts += [("rules", rules, by_rule, "The means with other rules for ties", [])]
+    parts += [("rules", rules, by_rule, "Mean complementarity with other rules for ties", [])]
     parts += [("left-out", result.left_out, [*declared["left_out"].columns], "Raters left out", [])]
     return [
         table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)

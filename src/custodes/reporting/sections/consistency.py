@@ -1,4 +1,4 @@
-"""Section: biases of judges, and consistency of their verdicts."""
+"""Section: biases of judges, and consistency of the verdicts of judges."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 TABLES = ("findings", "orders", "confusion", "reliability")
 CAPTIONS = {
-    POSITION: "Right: the output shown first is preferred.",
-    LENGTH: "Right: longer outputs are preferred more than by annotators, adjusted for the noise of human ratings.",
+    POSITION: "Right: the judge prefers the output shown first.",
+    LENGTH: "Right: the judge prefers longer outputs more than the annotators do, adjusted for the noise of "
+    "human ratings.",
     OWN: "Right: the judge over-rates its own systems, compared with human ratings.",
-    CONFIDENCE: "Right: overconfident; the mean confidence is above the accuracy by human ratings.",
-    PROBE: "Right: the same output does better in the changed form.",
+    CONFIDENCE: "Right: the judge is overconfident, because its mean confidence exceeds its accuracy by human ratings.",
+    PROBE: "Right: the same output does better in the changed form than in the original form.",
 }
 SHOWN = (
     ("findings", "Significant faults of judges"),
@@ -38,7 +39,7 @@ SHOWN = (
 )
 
 EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "committee")
-"""The section needs a row in at least one of these tables."""
+"""Tables of which at least one must have a row; otherwise the section is not displayed."""
 
 NOTES = {
     "findings": ("inconclusive", "no-texts"),
@@ -50,13 +51,18 @@ NOTES = {
 def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
     if all(result.to_frame(name).is_empty() for name in EXAMINED):
-        raise InputError("there are no verdicts, no texts, no own systems, and no two judges with human ratings")
+        raise InputError(
+            "the study has no verdicts, no texts, no systems of the judges themselves, and no "
+            "two judges with human ratings"
+        )
     return result
 
 
 def _everywhere(context: Context, name: str) -> pl.DataFrame:
-    """A table, with rows without an aspect repeated for each human aspect, since the page displays one aspect at a
-    time."""
+    """A table in which each row without an aspect is repeated for every human aspect.
+
+    The page displays the rows of one aspect at a time.
+    """
     rows = context.results["consistency"].to_frame(name)
     strangers = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
     copies = [strangers.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
@@ -83,8 +89,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         calibrated = Figure(
             id="consistency-calibration",
             title="Calibration of {metric}",
-            caption="On the dashed line the judge is calibrated, below it overconfident. Whiskers: intervals"
-            " from resampled items.",
+            caption="On the dashed line the judge is calibrated; below the line it is overconfident. "
+            "Whiskers: intervals from resampled items.",
             alt="Line with whiskers: accuracy of the judge by its confidence.",
             spec=spec_of(calibration(empty_rows())),
             table="consistency-reliability",
@@ -119,7 +125,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Significant findings first; then the tables that have rows."""
+    """The values of the template: the table of significant findings, then the other tables that have rows."""
     tables = []
     for name, caption in SHOWN:
         rows = _everywhere(context, name)
@@ -140,10 +146,10 @@ CONSISTENCY = Section(
     question="consistency",
     title="Consistency of judges",
     finding="faults",
-    text="A consistent judge gives the same verdict when the presentation order changes or the query is repeated, "
-    "and does not prefer outputs for their length or origin. The first table lists faults that are significant "
-    "after adjustment for all judges and kinds of fault. For a judge that is not listed, no fault was found or "
-    "the test is inconclusive.",
+    text="A consistent judge gives the same verdict if the presentation order changes or the query is "
+    "repeated, and does not prefer outputs because of their length or origin. The first table lists "
+    "faults that are significant after adjustment for all judges and kinds of fault. If a judge is not "
+    "listed, no fault was found or the test is inconclusive.",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -1,4 +1,4 @@
-"""Section: decisions after correcting the errors of a metric with human annotations."""
+"""Section: decisions after the errors of a metric are corrected with human annotations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from custodes.reporting.tables import columns_with_values
 
 ALL = "all"
 MOST_CORRECTED = 3
-"""Maximum number of corrected metrics, unless more are best on some aspect: sampling takes seconds per metric."""
+"""Maximum number of corrected metrics, because sampling takes seconds per metric.
 
-# Selections of rows: the column of this name contains the name in the selected rows.
+If the aspects have more best metrics than this, all of them are corrected.
+"""
+
+# Each choice of rows has a column of the same name, which contains this name in the rows that belong to the choice.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
 
 MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))
 
 
 def _columns() -> tuple[Column, ...]:
-    """The columns of a pair: those of the estimator, and the decisions by the metric and by human ratings alone."""
+    """The columns of the estimator, and columns of the decisions by the metric alone and by human ratings alone."""
     declared = [
         column for column in Correction.declared()["pairs"].columns if column.essential or column.kind == "share"
     ]
@@ -44,7 +47,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _corrected_rows(context: Context) -> pl.DataFrame:
-    """Displayed rows per aspect, metric and pair."""
+    """The rows to display, one for each aspect, metric and pair."""
     result: Any = context.results["correction"]
     rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
     names = [name for column in _columns() for name in column.names]
@@ -52,7 +55,7 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
-    """The best metric of every aspect, and metrics that do not differ from it significantly, up to the maximum."""
+    """The best metric of every aspect, then metrics that do not differ significantly from it, up to the maximum."""
     by_rank = [name for rank in zip_longest(*leaders) for name in rank if name]
     return list(dict.fromkeys([*best, *by_rank]))[: max(MOST_CORRECTED, len(set(best)))]
 
@@ -60,7 +63,7 @@ def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> 
 def _ask(context: Context) -> Correction:
     metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
     if not metrics:
-        raise InputError("no metric can be ranked, so none is corrected.")
+        raise InputError("no metric can be ranked by agreement, so no metric is corrected")
     result: Correction = context.ask(correction, metrics=metrics)
     return result
 
@@ -70,8 +73,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="correction-margins",
             title="Margins by {corrected}, by human ratings, and corrected",
-            caption="Right of the line: the first system wins more often. Whisker: interval. Orange square: the metric "
-            "alone; blue triangle: human ratings alone; green dot: both, with the errors of the metric corrected.",
+            caption="Right of the line, the first system wins more often. Whisker: interval. Orange square: "
+            "the metric alone. Blue triangle: human ratings alone. Green dot: both together, with "
+            "the errors of the metric corrected.",
             alt="Three dots with whiskers for every pair of systems; the table below holds the corrected numbers.",
             spec=spec_of(margins(empty_rows()), width="container"),
             table="corrected",
@@ -82,7 +86,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Decisions of all pairs by the metric alone, by human ratings alone, and corrected."""
+    """The values of the template, for decisions by the metric alone, by human ratings alone, and after correction."""
     rows = context.table("corrected")
     metrics = rows["metric"].unique(maintain_order=True).to_list()
     best = context.best.get(context.aspects[0], "")

@@ -18,9 +18,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Circle: sample accuracy; right: few errors. Square: system accuracy. Low: errors cancel. Whisker: "
-            "interval from resampled items. "
-            "Labelled: the metric that agrees best with the annotators, the chosen one (bold), and the extremes.",
+            caption="Circle: sample accuracy. Square: system accuracy. The further right a metric is, the "
+            "fewer errors it makes; the lower it is, the more its errors cancel. Whisker: interval "
+            "from resampled items. Labelled: the metric that agrees best with the annotators, the "
+            "chosen metric (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}"), width="container"),
             table="favoritism-points",
@@ -29,8 +30,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-map",
             title="Mean Favi-Score of each system by each metric",
-            caption="Mean over the other systems, from −2 to 2. Orange: errors favour the system; blue: errors "
-            "disfavour it.",
+            caption="Mean over the pairs with all other systems, from −2 to 2. Orange: errors favour the "
+            "system. Blue: errors disfavour the system.",
             alt="Heat map of the mean Favi-Score of every system by every metric, with the numbers in the cells.",
             spec=spec_of(heat_map(empty_rows())),
             table="favoritism.systems",
@@ -39,9 +40,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-partiality",
             title="Partiality of each metric to each system",
-            caption="Points of win rate that quality does not explain. Orange: favoured; blue: disfavoured. Bold "
-            "with a "
-            "star: significant, all metrics and systems tested together. Question mark: inconclusive.",
+            caption="Percentage points of win rate that quality does not explain. Orange: favoured. Blue: "
+            "disfavoured. Bold with a star: significant in a joint test of all metrics and systems. "
+            "Question mark: inconclusive.",
             alt="Heat map of the partiality of every metric to every system, with the numbers in the cells.",
             spec=spec_of(partial_map(empty_rows())),
             table="favoritism.partiality",
@@ -50,8 +51,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-systems",
             title="Favi-Scores of each system by {metric}",
-            caption="One point per opponent; box: quartiles; orange: median. Hollow: not significant.",
-            alt="Strip and box plot of the Favi-Scores of every system against every other one, for the chosen metric.",
+            caption="One point per opponent. Box: quartiles. Orange line: median. Hollow point: not significant.",
+            alt="Strip and box plot of the Favi-Scores of every system against every other system, for the "
+            "chosen metric.",
             spec=spec_of(by_system(empty_rows()), width="container"),
             table="favoritism.pairs",
             where=OF_METRIC,
@@ -61,7 +63,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, str]:
-    """Favoritism by metric and by system, and its effect on decisions."""
+    """HTML of the table of favoritism by metric."""
     return {
         "table": table_html(
             context.table("favoritism.metrics").sort("mean_abs_favi", descending=True, nulls_last=True),

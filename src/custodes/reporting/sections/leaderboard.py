@@ -16,10 +16,10 @@ from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, 
 from custodes.reporting.tables import chosen_table, table_html
 
 PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
-"""Raters in the first figure."""
+"""Labels of the raters in the first figure."""
 
 WHO = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
-"""Figures and tables by rater: the name of the part, the rater, its displayed name."""
+"""Parts of the section: name of the part, rater of the figures and tables of the part, displayed name of the rater."""
 
 
 def _who(context: Context) -> Sequence[tuple[str, str, str]]:
@@ -34,8 +34,10 @@ def _ask(context: Context) -> Leaderboard:
 
 
 def _shown(context: Context) -> pl.DataFrame:
-    """The rows of human ratings, and of ratings corrected by the metric with the largest saving, by their displayed
-    names."""
+    """The rows of human ratings, and of human ratings corrected by the metric with the largest saving.
+
+    The column `rater` has the displayed names.
+    """
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
     best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
@@ -45,12 +47,12 @@ def _shown(context: Context) -> pl.DataFrame:
 
 
 def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their connected component as the name of a panel."""
+    """The rows, with a column that names the connected component of each row as its panel."""
     return rows.with_columns(panel=pl.col("part").cast(pl.String))
 
 
 def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
-    """The figure, once for each connected component of systems, or once if all are connected."""
+    """The figure, once for each connected component of the systems, or once if all systems are connected."""
     parts = panels(rows)
     if len(parts) < 2:
         return [figure]
@@ -66,7 +68,7 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
 
 
 def _by_metric(context: Context) -> pl.DataFrame:
-    """Rows of the figure of the selected metric."""
+    """The rows of the figure of the selected metric."""
     rows = context.table("leaderboard.systems").filter(pl.col("rater") != HUMAN)
     return _with_panel(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
 
@@ -78,14 +80,17 @@ def _figures(context: Context) -> Sequence[Figure]:
     n_systems = rows["system"].n_unique()
     corrected = CORRECTED_PEOPLE in raters  # has only strengths
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    seen = "Systems that share a letter do not differ significantly. Whisker: interval; arrow: one bound is unknown."
+    seen = (
+        "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
+        "the interval is unknown."
+    )
     by_people = _in_panels(
         rows,
         Figure(
             id="leaderboard-strengths",
             title=("Strengths" if corrected else "Win rates") + " by human ratings" + of_aspect,
             caption=seen,
-            alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
+            alt="A dot with a whisker for every system, the strongest system on top; the table below has the numbers.",
             spec=spec_of(
                 strengths(empty_rows(), raters=raters, value="strength" if corrected else "win_rate").properties(
                     width="container"
@@ -124,10 +129,10 @@ def _figures(context: Context) -> Sequence[Figure]:
             Figure(
                 id=f"leaderboard-map-{who}",
                 title=f"Win rates of pairs by {name}",
-                caption="Win rate of the row’s system against the column’s system; a tie counts half. Orange: above "
-                "one half;"
-                " blue: below. Empty: never compared.",
-                alt="Heat map of the win rate of every system against every other one, with the numbers in the cells.",
+                caption="Win rate of the system in the row against the system in the column; a tie counts "
+                "half. Orange: above one half. Blue: below one half. Empty: never compared.",
+                alt="Heat map of the win rate of every system against every other system, with the numbers "
+                "in the cells.",
                 spec=spec_of(heat_map(empty_rows(), n_systems=n_systems)),
                 table="leaderboard.pairs",
                 where={"aspect": "{aspect}", "rater": rater},
@@ -159,7 +164,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Tables of corrected human ratings, with the notes."""
+    """The values of the template: the table of corrected human ratings, and the notes."""
     corrected = context.table("leaderboard.corrected")
     notes_of_study = {note.message for note in context.study.notes}
     return {

@@ -63,7 +63,7 @@ CITATIONS = (
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Provenance, formulas in words, citations, and data left out."""
+    """The values of the template: provenance, methods in words, citations, and notes on left-out data."""
     labels = "rates" in context.results
     alone = labels or not context.metrics or not context.has_people
     first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)

@@ -20,9 +20,10 @@ def _power(context: Context) -> list[Figure]:
         Figure(
             id="plan-power",
             title="Power by margin",
-            caption="Power to find the better system with human ratings alone, one analysis per pair. Points: pairs of "
-            "systems at the margin that this study suggests.",
-            alt="Lines of the power to find the better system against the margin, one for each number of annotations.",
+            caption="Power to find the better system with human ratings alone and one analysis per pair. "
+            "Points: pairs of systems, each at the margin that this study suggests.",
+            alt="Lines of the power to find the better system against the margin, with one line for each "
+            "number of annotations.",
             spec=spec_of(curve(empty_rows()), width="container"),
             table="plan.power",
             where={"aspect": "{aspect}"},
@@ -33,8 +34,9 @@ def _power(context: Context) -> list[Figure]:
 PLAN = Section(
     question="plan",
     title="Planning the next study",
-    text="Simulated from the posterior of this study: pairs of systems with similar differences, "
-    "human ratings alone, and the interim analyses of the previous section. “Correct” refers to the simulated truth.",
+    text="Results are simulated from the posterior of this study: pairs of systems that differ as much as "
+    "the pairs of this study, with human ratings alone and the interim analyses of the previous "
+    "section. A decision is “correct” if it equals the simulated truth.",
     ask=_ask,
     figures=_power,
     build=lambda context: {

@@ -1,4 +1,4 @@
-"""Section: number of annotations needed for the same decisions."""
+"""Section: number of annotations that are needed for the same decisions."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
 """Interim analyses of the replayed protocol."""
 
 FEWEST = 20
-"""Minimum number of annotations per pair; with fewer, early stopping saves nothing."""
+"""Minimum number of annotations per pair. If there are fewer annotations, early stopping saves nothing."""
 
 CAPTIONS = {
-    "correct": "One point per interim analysis: mean over replications. Undecided pairs count as not different.",
-    "kld": "Distance of the proportions of wins, ties and losses from those on all annotations.",
+    "correct": "Each point is the mean over replications at one interim analysis. Undecided pairs count as "
+    "not different.",
+    "kld": "Distance between the proportions of wins, ties and losses on these annotations and the "
+    "proportions on all annotations.",
 }
 
 
 def check_not_stopped(context: Context) -> None:
-    """Raise an error for a study whose number of answers depended on the answers: there is no fixed number to
-    replay."""
+    """Raise an error if the number of answers depended on the answers, because then no fixed number can be replayed."""
     if sequential_notes(context.study.looks):
         raise InputError(
-            "the number of answers depended on the answers, so a replay or plan with a fixed number is not "
-            "possible; the section Annotators shows the interim analyses."
+            "in this study the number of answers depended on earlier answers, so a replay or a plan with a "
+            "fixed number is not possible; the section Annotators shows the interim analyses."
         )
 
 
@@ -55,7 +56,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id=f"protocol-{measure}",
             title=MEASURES[measure],
             caption=caption,
-            alt=f"Line of {MEASURES[measure]} against annotations; the table below holds where it ends.",
+            alt=f"Line of {MEASURES[measure]} against the number of annotations; the table below holds the last value.",
             spec=spec_of(curve(empty_rows(), measure, lines=lines), width="container"),
             table="protocol.curve",
             where={"aspect": "{aspect}"},
@@ -65,7 +66,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, object]:
-    """The protocol replayed with human ratings alone: decisions by number of annotations."""
+    """The values of the template, with the table of decisions by the protocol that is replayed with human ratings."""
     rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )

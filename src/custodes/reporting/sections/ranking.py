@@ -1,4 +1,4 @@
-"""Section: ranking of systems, and decision errors of metrics."""
+"""Section: rankings of systems, and errors in the decisions of metrics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from custodes.plots.ranking import crowded, graph_rows, picture, table, table_ro
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
-WINNERS = "Better systems on top; implied edges are left out."
-DIFFERENT = "Dotted: no significant difference by human ratings. Dashed red: the opposite by human ratings."
-SIGNS = "+: the row’s system is significantly better; −: the column’s. Best by human ratings first."
-SHADES = "Orange: no difference by human ratings. Red: the opposite. Grey: a difference by human ratings only."
+WINNERS = "Better systems are on top. Lines that follow from other lines are left out."
+DIFFERENT = (
+    "Dotted: human ratings show no significant difference. Dashed red: human ratings show the opposite difference."
+)
+SIGNS = (
+    "+: the system in the row is significantly better. −: the system in the column is significantly "
+    "better. The best systems by human ratings are first."
+)
+SHADES = (
+    "Orange: human ratings show no significant difference. Red: human ratings show the opposite "
+    "difference. Grey: only human ratings show a significant difference."
+)
 WHO = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
-"""Graphs and orders by rater: the name of the part, the rater, its displayed name, captions of its graph and table."""
+"""Parts of the section, by rater: name of the part, rater, displayed name, captions of the graph and of the table."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -30,7 +38,8 @@ def _figures(context: Context) -> Sequence[Figure]:
             id=f"ranking-{who}",
             title=name,
             caption=of_table if many else of_graph,
-            alt=f"{'Table' if many else 'Graph'} of significant differences by {name}; the table below has all.",
+            alt=f"{'Table' if many else 'Graph'} of significant differences by {name}; the table below has "
+            "all decisions.",
             spec=spec_of(drawn),
             table="graph",
             lines=() if many else ("y",),
@@ -43,8 +52,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="ranking-errors",
             title="Decisions of each metric compared with human decisions",
-            caption="Proportion of system pairs. Omission: a human difference that the metric misses. Insertion: a "
-            "difference by the metric only. Inversion: opposite decisions.",
+            caption="Proportion of pairs of systems. Omission: the metric misses a difference that human "
+            "ratings show. Insertion: only the metric shows a difference. Inversion: opposite "
+            "decisions.",
             alt="Stacked bars of correct decisions, omissions, insertions and inversions for every metric.",
             spec=spec_of(stacked_errors(empty_rows()), width="container"),
             table="ranking.errors",
@@ -63,13 +73,13 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 
 def _graph(context: Context) -> pl.DataFrame:
-    """Rows of the figures of decisions."""
+    """The rows of the figures of decisions."""
     rows = context.table("ranking.decisions")
     return table_rows(rows) if crowded(rows) else graph_rows(rows)
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Human graph and that of a metric, types of error, consensus."""
+    """The values of the template, with the table of kinds of error for each metric."""
     return {
         "many": crowded(context.table("ranking.decisions")),
         "table": table_html(

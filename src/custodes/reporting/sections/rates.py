@@ -1,4 +1,4 @@
-"""Section: rates of labels by judges, by annotators, and corrected."""
+"""Section: rates of labels by judges, by annotators, and by judges after correction."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="rates-by-system",
             title="Rate of each system",
-            caption="Vermilion: by the judge alone. Grey: by human labels alone. Blue: corrected by both.",
-            alt="Dots with whiskers: rates of each system by judge, annotators and both; the table has the numbers.",
+            caption="Vermilion: rate by the judge alone. Grey: rate by human labels alone. Blue: rate by the "
+            "judge, corrected with human labels.",
+            alt="Dots with whiskers: rates of each system by the judge, by the annotators and by both; the "
+            "table has the numbers.",
             spec=spec_of(rate_dots(empty_rows()), width="container"),
             table="rates-by-source",
             lines=("row",),
@@ -66,7 +68,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         )
     if context.table("rates.roc").height:
         for name, title, caption, chart in (
-            ("roc", "ROC curve of {metric}", "Red: the threshold used.", roc_lines),
+            ("roc", "ROC curve of {metric}", "Red: the threshold that is used.", roc_lines),
             (
                 "calibration",
                 "Human labels by the score of {metric}",
@@ -104,9 +106,10 @@ RATES = Section(
     question="rates",
     title="Rates",
     finding="rates",
-    text="The corrected rate averages the human labels within each label of the judge, weighted by "
-    "the frequency of that label. TPR and TNR are the rates at which the judge recognises positive and negative "
-    "outputs.",
+    text="The corrected rate is a weighted mean: for each label of the judge, the rate is computed from the "
+    "human labels and weighted by the frequency of this label of the judge. TPR is the proportion of "
+    "positive outputs that the judge recognises, and TNR is the proportion of negative outputs that the "
+    "judge recognises.",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -1,1 +1,1 @@
-"""Encoders: token embeddings by onnxruntime or transformers, shared by BERTScore and cosine similarities."""
+"""Encoders: token embeddings by onnxruntime or transformers, which BERTScore and cosine similarities share."""

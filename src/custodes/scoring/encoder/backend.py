@@ -1,4 +1,4 @@
-"""Interface of encoder back ends: a model from token ids to embeddings; devices."""
+"""Interface of encoder back ends: models that return embeddings for token ids, and the devices of models."""
 
 from __future__ import annotations
 
@@ -18,36 +18,40 @@ DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
 
 
 class EncoderModel(Protocol):
-    """A loaded model. `signature`: library, version, and options that change an embedding. `alone`: each text is
-    encoded alone, because an embedding would depend on the other texts of the batch.
+    """A loaded model.
+
+    `signature` names the library, its version, and options that change an embedding. `alone` is true if each text must
+    be encoded alone, because in a batch its embedding would depend on the remaining texts.
     """
 
     signature: str
     alone: bool
 
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        """Embeddings (texts, tokens, width) of token ids (texts, tokens); `mask` is 0 for padding."""
+        """Return the embeddings (texts, tokens, width) of token ids (texts, tokens); `mask` is 0 for padding."""
         ...
 
 
 class Device(NamedTuple):
-    """Type of a device, and its index."""
+    """A device: its type, and its index among devices of this type."""
 
     kind: str
     number: int
 
     @classmethod
     def of(cls, name: str) -> Device:
-        """Device by name: 'cpu', 'cuda', 'cuda:1', 'mps'."""
+        """Return the device with a name such as 'cpu', 'cuda', 'cuda:1' or 'mps'."""
         matched = DEVICE.fullmatch(name)
         if not matched or (matched[2] and matched[1] != "cuda"):
-            raise OptionError(f"device={shown(name)}; allowed: cpu, cuda, cuda:N (the N-th of several), mps")
+            raise OptionError(f"device={shown(name)}; allowed: cpu, cuda, cuda:N (GPU number N, from 0), mps")
         return cls(matched[1], int(matched[2] or 0))
 
 
 def threads() -> int:
-    """Number of threads of a model. The number is that of NumPy's linear algebra, which respects OMP_NUM_THREADS,
-    limits set by threadpoolctl, and the CPUs available to the process.
+    """Return the number of threads of a model.
+
+    It is the number of threads of NumPy's linear algebra, which respects OMP_NUM_THREADS, limits that threadpoolctl
+    sets, and the CPUs that are available to the process.
     """
     from threadpoolctl import threadpool_info
 

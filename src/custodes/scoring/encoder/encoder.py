@@ -1,5 +1,5 @@
-"""Token embeddings of texts. Each distinct text is encoded once, in batches of similar length and with limited
-memory."""
+"""Token embeddings of texts. Each distinct text is encoded only once, in batches of texts of similar length and with
+limited memory."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ KEPT = 2**30
 """Maximum size of cached embeddings in bytes. The least recently used embeddings are removed first."""
 
 PART = 500_000
-"""Number of characters of texts that are encoded before the texts are compared. This limits memory, and still gives
-batches of similar length."""
+"""Maximum number of characters of texts that are encoded before the texts are compared. This limits memory, but still
+allows batches of texts of similar length."""
 
 LONG = 512
-"""Maximum number of tokens for which a batch has the requested number of texts. Batches of longer texts are smaller."""
+"""Maximum number of tokens of a text for which a batch has the requested number of texts. Batches of longer texts have
+fewer texts."""
 
 
 class Encoded(NamedTuple):
-    """A text: embeddings (tokens, width), tokens, and CPU seconds."""
+    """A text with its embeddings (tokens, width), its tokens, and the CPU seconds of its encoding."""
 
     vectors: Vectors
     tokens: Tokens
@@ -40,8 +41,8 @@ class Encoded(NamedTuple):
 class Encoder:
     """A model with its tokenizer and a cache of embeddings.
 
-    `lent`: CPU seconds of reused embeddings. They count too, so that the cost of a metric does not depend on the order
-    of the metrics that share the model.
+    `lent` are the CPU seconds of reused embeddings. They count as cost of the metric that reuses them, so that the cost
+    of a metric does not depend on the order of the metrics that share the model.
 
     """
 
@@ -55,7 +56,7 @@ class Encoder:
         self._bytes = 0
 
     def __call__(self, texts: Iterable[str]) -> dict[str, Encoded]:
-        """Embeddings of each distinct text."""
+        """Return the embeddings of each distinct text."""
         encoded: dict[str, Encoded] = {}
         new = []
         for text in dict.fromkeys(texts):
@@ -66,8 +67,8 @@ class Encoder:
             else:
                 new.append(text)
         tokens = self.tokenizer(new)
-        # The longest first, so that a lack of memory shows early; equal lengths in text order, because the last digits
-        # of an embedding depend on its batch: so the order of the file does not change them.
+        # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
+        # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
         order = sorted(range(len(new)), key=lambda at: (-len(tokens[at].ids), new[at]))
         at = 0
         while at < len(order):
@@ -83,7 +84,7 @@ class Encoder:
         return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
-        """Embeddings of a batch, without embeddings of padding."""
+        """Return the embeddings of a batch, without the embeddings of padding."""
         lengths = [len(tokens.ids) for tokens in some]
         if max(lengths) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in some]
@@ -108,8 +109,9 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
 
 
 def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
-    """Outputs by item, in groups of items whose embeddings fit in memory. `others` (items,): other texts of an item
-    that are encoded.
+    """Yield the positions of outputs by item, in groups of items whose embeddings fit in memory.
+
+    `others` (items,) are further texts of each item that are encoded.
     """
     rows: dict[int, list[int]] = {}
     for at, item in enumerate(texts.item.tolist()):
@@ -128,14 +130,14 @@ def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict
 
 
 Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping[int, str]]]
-"""Function from distinct outputs and other texts of an item to scores (outputs, texts), and the reasons of missing
-scores by output position."""
+"""Function that gets the distinct outputs and the distinct further texts of an item. It returns the scores (outputs,
+texts), and the reasons of missing scores by position of the output."""
 
 
 def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
-    """Compare the outputs of each item with the texts `others` (items,) of the item, with one column for each text.
+    """Return the scores of each output compared with the texts `others` (items,) of its item, one column for each text.
 
-    `compare` gets distinct texts in a canonical order, because the last digits of sums may depend on the order.
+    `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
     """
     lent = encoder.lent
     values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
@@ -157,15 +159,16 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()
-"""Open encoders, so that metrics of one model share its embeddings."""
+"""Encoders that are in use, so that metrics with the same model share its embeddings."""
 
 
 def opened(place: Place, *, model: str, layer: int, backend: str, revision: str, half: bool) -> Encoder:
-    """Encoder with the parameters of a metric, shared with other open metrics."""
+    """Return the encoder with the parameters of a metric; it is shared with other open metrics."""
     device = Device.of(place.device.partition(",")[0])  # several devices are only for workers
     if layer < -1:
         raise OptionError(
-            f"layer={shown(layer)} is not allowed; 0 is the embeddings, 1 the first layer, ..., -1 the last"
+            f"layer={shown(layer)} is not allowed; give 0 for the embeddings, 1 for the first layer, and so on, or -1 "
+            "for the last layer"
         )
     files = find(model, backend, revision)
     key = (files.digest, files.onnx is None, device, place.batch, layer, half)
@@ -192,4 +195,4 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
 
 
 PARAMETERS: dict[str, Any] = {"model": "", "layer": -1, "backend": "auto", "revision": "", "half": False}
-"""Parameters of every metric of an encoder, with their defaults."""
+"""Parameters of every metric that uses an encoder, with their defaults."""

@@ -1,4 +1,4 @@
-"""Files of an encoder: a file, a folder or a repository of the Hugging Face hub, with the digest of its files."""
+"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), and the digest of the files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WEIGHTS = (("*.safetensors", "*.safetensors.index.json"), ("pytorch_model*.bin",
 """Weight files in order of preference."""
 
 PLACES = ("model.onnx", "onnx/model.onnx")
-"""Preferred paths of an ONNX model; otherwise a single one in the folder or in `onnx/`."""
+"""Preferred paths of an ONNX model. If there is none, the only ONNX model in the folder or in `onnx/` is used."""
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SECONDS = 20  # maximum time of a request to the hub
-BUSY = 500  # and above: the hub is overloaded
-SAID = 300  # maximum length of the message of a library
+BUSY = 500  # with this HTTP status or a higher one, the hub is overloaded
+SAID = 300  # maximum length of a message of a library
 
 EXAMPLES = (
     "model=FOLDER with an ONNX model and its tokenizer.json, or a name of the hub, such as"
@@ -39,8 +39,10 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """Files of an encoder: its folder, its ONNX model (None: transformers loads the folder), and the SHA-256 of all
-    files that can change an embedding.
+    """Files of an encoder.
+
+    `folder` contains the files, and `onnx` is the ONNX model; if it is None, transformers loads the folder. `digest` is
+    the SHA-256 of all files that can change an embedding.
     """
 
     name: str
@@ -54,7 +56,7 @@ class ModelFiles:
         return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
     def setting(self, file: str) -> dict[str, Any]:
-        """Content of a settings file; empty without the file."""
+        """Return the content of a settings file; it is empty if there is no such file."""
         place = self.folder / file
         if not place.is_file():
             return {}
@@ -66,7 +68,8 @@ class ModelFiles:
 
 
 def find(model: str, backend: str, revision: str) -> ModelFiles:
-    """Encoder named by `model`: a folder, an ONNX file beside its tokenizer.json, or a repository of the hub."""
+    """Return the files of the encoder `model`: a folder, an ONNX file next to its tokenizer.json, or a repository of
+    the hub."""
     if backend not in BACKENDS:
         raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
     if not model:
@@ -107,7 +110,10 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
 
 
 def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
-    """The ONNX model among file names: with a usual name, or the only one; None if transformers loads them."""
+    """Return the ONNX model among file names: the model with a usual name, or the only ONNX model.
+
+    The result is None if transformers loads the files.
+    """
     if backend == "transformers":
         return None
     models = [name for name in names if name.endswith(".onnx")]
@@ -126,7 +132,7 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
 
 
 def _names(folder: Path) -> list[str]:
-    """Files of a folder and of its `onnx/`."""
+    """Return the names of the files in a folder and in its folder `onnx`."""
     return sorted(
         path.relative_to(folder).as_posix()
         for place in (folder, folder / "onnx")
@@ -142,12 +148,12 @@ def _belongs(name: str, onnx: str) -> bool:
 
 
 def _settles(name: str) -> bool:
-    """Whether a file of a folder belongs to a tokenizer or holds settings."""
+    """Return whether a file belongs to a tokenizer or contains settings."""
     return "/" not in name and any(fnmatchcase(name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
 
 
 def _of_transformers(names: Sequence[str]) -> list[str]:
-    """Files that transformers needs of a folder; none without weights."""
+    """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
     top = [name for name in names if "/" not in name]
     for kind in WEIGHTS:
         if weights := [name for name in top if any(fnmatchcase(name, pattern) for pattern in kind)]:
@@ -168,7 +174,7 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
 
 
 def _fetched(model: str, backend: str, revision: str) -> Path:
-    """Folder of a repository of the hub, from the cache of huggingface_hub or downloaded."""
+    """Return the local folder of a repository of the hub, which is downloaded if it is not in the cache."""
     if not HUB.fullmatch(model):
         raise InputError(
             f"{shown(model)}: there is no such file or folder, and this is not the name of a model "
@@ -182,7 +188,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
     branch = revision or "main"
     try:
-        with errors_only(logging):  # one error below replaces a message for each attempt
+        with errors_only(logging):  # the single error below replaces the messages on each attempt
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
             names = [sibling.rfilename for sibling in siblings]
             onnx = _onnx(model, names, backend)
@@ -212,7 +218,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
 
 @contextmanager
 def errors_only(logging: Any) -> Iterator[None]:
-    """Context in which only errors are logged by a Hugging Face library with this module `logging`."""
+    """Context in which the Hugging Face library of the module `logging` logs only errors."""
     level = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -222,5 +228,5 @@ def errors_only(logging: Any) -> Iterator[None]:
 
 
 def said(problem: Exception) -> str:
-    """Message of a library's exception, in one line of limited length."""
+    """Return the message of a library's exception as one line of limited length."""
     return " ".join(str(problem).split())[:SAID].rstrip(".")

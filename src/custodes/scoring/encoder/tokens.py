@@ -1,4 +1,4 @@
-"""Tokens of texts by a tokenizer.json and `tokenizers`, truncated at the model's limit, as BERTScore needs them."""
+"""Tokens of texts by a tokenizer.json and the library tokenizers, truncated at the model's limit as for BERTScore."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-roberta-xl", "xmod", "data2vec-text")
-"""Model types whose positions start after the index of the padding token, so that two of them are never used."""
+"""Model types whose positions start after the index of the padding token, so that the first positions are never used.
+"""
 
 SPACED = ("roberta", "gpt2")
-"""Model types that tokenize the first word like other words only after a space. bert-score adds this space."""
+"""Model types that tokenize the first word like all other words only if a space precedes it; bert-score adds the space.
+"""
 
 NO_LIMIT = 1_000_000
-"""The value 10^30 with which transformers marks the absence of a limit."""
+"""A larger limit counts as no limit; transformers writes 10^30 if there is no limit."""
 
 
 class Tokens(NamedTuple):
-    """Tokens of a text. `added` (tokens,): special tokens added by the tokenizer; `cut`: the text was truncated."""
+    """Tokens of a text.
+
+    `added` (tokens,) marks special tokens that the tokenizer added. `cut` is true if the text was truncated.
+    """
 
     ids: Ints
     kinds: Ints
@@ -40,10 +45,11 @@ class Tokens(NamedTuple):
 
 
 class TextTokenizer:
-    """Tokenizer of a model: at most `limit` tokens; the ids `weightless` have no weight in BERTScore.
+    """Tokenizer of a model.
 
-    As in bert-score 0.3.13 a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`)
-    have weight 0, but other tokens may be matched with them.
+    A text gets at most `limit` tokens. Tokens with the ids `weightless` have no weight in BERTScore. As in bert-score
+    0.3.13, a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`) have weight 0,
+    but any other token may be matched with them.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
@@ -61,7 +67,7 @@ class TextTokenizer:
         self.signature = f"tokenizers {version('tokenizers')}"
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text."""
+        """Return the tokens of each text."""
         stripped = [text.strip() for text in texts]
         encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
         return [
@@ -76,7 +82,7 @@ class TextTokenizer:
 
 
 def tokenizer_of(files: ModelFiles) -> TextTokenizer:
-    """Tokenizer from the tokenizer.json of a model."""
+    """Return the tokenizer from the tokenizer.json of a model."""
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -91,7 +97,7 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
 
 
 def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
-    """Maximum number of tokens by the settings of the model; None if there is no limit."""
+    """Return the maximum number of tokens according to the settings of the model; None if there is no limit."""
     limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
     if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
         limits[1] -= int(config.get("pad_token_id") or 0) + 1
@@ -101,7 +107,10 @@ def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
 
 
 def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
-    """Ids of `cls_token` and `sep_token`. If no file has these ids, the ids of the special tokens of an empty text."""
+    """Return the ids of `cls_token` and `sep_token`.
+
+    If there is no settings file, return the ids of the special tokens that the tokenizer adds to an empty text.
+    """
     if not settings:
         return frozenset(tokenizer.encode("").ids)
     named = [settings.get(name) for name in ("cls_token", "sep_token")]

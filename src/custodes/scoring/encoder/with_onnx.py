@@ -18,7 +18,8 @@ LAST = ("last_hidden_state", "token_embeddings", "hidden_states")
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 SCALED = b"DynamicQuantizeLinear"
-"""Operation that quantises with one scale for the whole batch, so an embedding depends on all texts of the batch."""
+"""Name of an operation that quantises with one scale for the whole batch, so that an embedding depends on all texts of
+the batch."""
 
 NEEDED = {
     "cpu": ("CPUExecutionProvider", "pip install 'custodes[encode]'"),
@@ -28,8 +29,8 @@ NEEDED = {
 
 
 def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Execution providers of onnxruntime: the provider of the device, and the CPU for operations that the former
-    lacks."""
+    """Return the execution providers of onnxruntime: the provider of the device, and the CPU for all operations that
+    this provider lacks."""
     name, way_out = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
@@ -41,7 +42,7 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
 
 
 class OnnxModel:
-    """ONNX model with one output per token."""
+    """ONNX model with one output vector per token."""
 
     def __init__(self, path: Path, name: str, device: Device, layer: int) -> None:
         try:
@@ -58,10 +59,10 @@ class OnnxModel:
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
-            raise InputError(f"{shown(name)}: onnxruntime cannot load it: {said(problem)}") from None
+            raise InputError(f"{shown(name)}: onnxruntime cannot load the model: {said(problem)}") from None
         if (got := self._session.get_providers()[0]) != chosen[0][0]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use it on this machine and chose {got}; "
+                f"device={device.kind}: onnxruntime cannot use this device here and chose {got}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._checked_inputs()
@@ -84,7 +85,7 @@ class OnnxModel:
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
     def _chosen_output(self, layer: int) -> str:
-        """Output of a layer; -1 is the last."""
+        """Return the name of the output of a layer; -1 is the last layer."""
         outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
         if layer < 0:
             candidates = [name for name in LAST if outputs.get(name) == 3]
@@ -111,7 +112,7 @@ class OnnxModel:
             (vectors,) = self._session.run([self._output], fed)
         except Exception as problem:
             raise InputError(
-                f"{shown(self.name)}: onnxruntime cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
-                f" {said(problem)}"
+                f"{shown(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {said(problem)}"
             ) from None
         return np.asarray(vectors, dtype=np.float32)

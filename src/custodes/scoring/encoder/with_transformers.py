@@ -1,4 +1,4 @@
-"""Encoders by transformers and PyTorch: any folder or repository that AutoModel supports."""
+"""Encoders by transformers and PyTorch, from any folder or repository that AutoModel supports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 class TransformersModel:
-    """Encoder of a model, truncated after a layer: as in bert-score, later layers are not computed."""
+    """Encoder of a model, truncated after a layer; as in bert-score, later layers are not computed."""
 
     alone = False
 
@@ -64,7 +64,7 @@ class TransformersModel:
         except OptionError:
             raise
         except Exception as problem:  # many types: unknown model type, wrong shapes, damaged files
-            raise InputError(f"{shown(files.name)}: transformers cannot load it: {said(problem)}") from None
+            raise InputError(f"{shown(files.name)}: transformers cannot load the model: {said(problem)}") from None
         self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
@@ -82,8 +82,8 @@ class TransformersModel:
                 return np.asarray(vectors.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
-                f"{shown(self.name)}: transformers cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
-                f" {said(problem)}"
+                f"{shown(self.name)}: transformers cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {said(problem)}"
             ) from None
 
 
@@ -108,7 +108,7 @@ def _device(torch: Any, device: Device) -> Any:
 
 
 def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
-    """Tokenizer of a model: its tokenizer.json, or a conversion of older files by transformers."""
+    """Return the tokenizer of a model, from its tokenizer.json or from older files that transformers converts."""
     if (files.folder / "tokenizer.json").is_file():
         return tokenizer_of(files)
     if not files.has_words:  # transformers 5 would make a tokenizer without vocabulary

@@ -1,4 +1,4 @@
-"""Answers compared with correct ones: exact match and F-score of words, as in SQuAD."""
+"""Comparison of answers with correct answers: exact match and F-score of words, as in SQuAD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(text: str, *, articles: bool) -> list[str]:
-    """Words of an answer in lower case, without ASCII punctuation and, unless `articles`, English articles.
+    """Return the words of an answer in lower case, without ASCII punctuation.
+
+    English articles are removed as well, unless `articles` is true.
 
     >>> normalised("The U.S. of A", articles=False)
     ['us', 'of']
@@ -26,12 +28,15 @@ def normalised(text: str, *, articles: bool) -> list[str]:
 
 
 def exact_match(answer: Sequence[str], right: Sequence[str]) -> float:
-    """Whether the words are equal."""
+    """Return 1 if the words are equal, otherwise 0."""
     return float(answer == right)
 
 
 def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
-    """F-score of the words, counted with repetition; if one text has no words, whether both have none."""
+    """Return the F-score of the words, counted with repetition.
+
+    If at least one text has no words, the score is 1 if both texts have no words, otherwise 0.
+    """
     if not answer or not right:
         return float(answer == right)
     common = sum((Counter(answer) & Counter(right)).values())
@@ -62,7 +67,7 @@ EXACT = Metric(
 
 F1 = Metric(
     name="f1",
-    gives="F-score of the words of the answer and of a correct one, prepared as for exact.",
+    gives="F-score of the words of the answer and of a correct answer, prepared as for exact.",
     source="Rajpurkar et al. 2016 (SQuAD)",
     load=partial(_load, name="f1", compare=token_f1),
     traits=TRAITS,

@@ -1,4 +1,4 @@
-"""BERTScore with any encoder: tokens of output and reference, matched by the cosine of contextual embeddings."""
+"""BERTScore with any encoder: tokens of output and reference are matched by the cosine of contextual embeddings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
 
 NO_REFERENCE = "a reference of the item is empty"
 NO_WEIGHT = "no token has a weight, because all tokens occur in every reference"
-NO_VECTOR = "the model returned no vector of finite numbers for it"
+NO_VECTOR = "the model returned no vector of finite numbers for the output or a reference"
 NO_MEAN = "precision and recall have different signs, so there is no harmonic mean"
 
 TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=-1.0, high=1.0)
@@ -36,7 +36,7 @@ Weigh = Callable[[Ints], Floats]
 
 
 class Weighted(NamedTuple):
-    """A text: embeddings (tokens, width) of length 1, and token weights."""
+    """A text: `units` (tokens, width) are embeddings scaled to length 1, `weights` (tokens,) the weights of tokens."""
 
     units: Vectors
     weights: Floats
@@ -54,7 +54,7 @@ def load(
     revision: str,
     half: bool,
 ) -> Scorer:
-    """BERTScore by the encoder `model`, which is shared with other metrics of this model."""
+    """Return BERTScore by the encoder `model`, which is shared with other metrics that use this model."""
     one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
@@ -77,7 +77,7 @@ def load(
 def _compare(
     outputs: Sequence[Encoded], references: Sequence[Encoded], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
-    """Scores (outputs, references) of an item, and the reasons of missing scores."""
+    """Return the scores (outputs, references) of an item, and the reasons of missing scores."""
     values = np.full((len(outputs), len(references)), np.nan)
     if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
@@ -93,10 +93,11 @@ def _compare(
 
 
 def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, float]:
-    """Precision and recall of an output by greedy matching; NaN for a text whose tokens all have weight 0.
+    """Return the precision and recall of an output by greedy matching.
 
-    Precision is the weighted mean over the tokens of the output of the largest cosine with a token of the reference;
-    recall is the same with the roles exchanged.
+    For precision, each token of the output is matched with the token of the reference that has the largest cosine, and
+    the cosines are averaged by the weights of the output's tokens. For recall, output and reference are swapped. The
+    result is NaN if all tokens of a text have weight 0.
     """
     similarity = (output.units @ reference.units.T).astype(float)
     with np.errstate(invalid="ignore"):
@@ -105,7 +106,7 @@ def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, floa
 
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
-    """Reason why an output has no score."""
+    """Return the reason why an output has no score."""
     if not all(np.isfinite(text.units).all() for text in (output, *references)):
         return NO_VECTOR
     return NO_MEAN if output.weights.any() and all(text.weights.any() for text in references) else NO_WEIGHT
@@ -129,13 +130,16 @@ def _weighted(encoded: Encoded, weigh: Weigh) -> Weighted:
 
 
 def _plain(encoder: Encoder) -> Weigh:
-    """Weight 1 for every token except those that begin and separate texts."""
+    """Return a function that gives every token weight 1, and weight 0 to tokens that begin or separate texts."""
     weightless = sorted(encoder.tokenizer.weightless)
     return lambda ids: (~np.isin(ids, weightless)).astype(float)
 
 
 def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
-    """Inverse document frequency log (N + 1) / (n + 1) of a token in n of the N references of all scored items."""
+    """Return a function that weights tokens by their inverse document frequency.
+
+    The weight is log((N + 1) / (n + 1)) for a token that occurs in n of the N references of all scored items.
+    """
     references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
     counts = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
     whole = len(references) + 1
@@ -143,8 +147,10 @@ def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
 
 
 def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
-    """Baseline score of random text pairs at a layer, and a digest of the file: a table LAYER,P,R,F as in
-    bert-score."""
+    """Return the baseline at a layer, which is the score of random pairs of texts, and a digest of the file.
+
+    The file is a table LAYER,P,R,F as in bert-score.
+    """
     try:
         content = Path(file).expanduser().read_bytes()
         rows = list(csv.DictReader(content.decode().splitlines()))
@@ -166,7 +172,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
 
 BERTSCORE = Metric(
     name="bertscore",
-    gives=("Similarity of the tokens of output and reference in context, by the vectors of an encoder."),
+    gives=("Similarity of the tokens of output and reference, by contextual embeddings of an encoder."),
     source="Zhang et al. 2020, BERTScore; as bert-score 0.3.13",
     load=load,
     traits=TRAITS,

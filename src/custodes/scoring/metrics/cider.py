@@ -1,6 +1,6 @@
-"""CIDEr-D:
+"""CIDEr-D (Vedantam et al. 2015, section 5).
 
-an n-gram has more weight if fewer items contain it in their references (Vedantam et al. 2015, section 5).
+An n-gram has more weight if fewer items have references that contain the n-gram.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ONE_ITEM = "the references of a single item give every word the weight 0; CIDEr 
 
 Gram = tuple[str, ...]
 Counts = list[Counter[Gram]]
-"""n-gram counts of one text, by order."""
+"""Counts of the n-grams of one text, for each order n."""
 
 
 def _load(place: Place, *, tokenize: str) -> Scorer:
@@ -45,7 +45,7 @@ def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     for several in references:
         held.update({gram for counts in several for order in counts for gram in order})
     weights = {gram: log(items / count) for gram, count in held.items()}
-    unheard = log(items)  # as if one item contained it
+    unheard = log(items)  # weight of an n-gram in no reference, as if one item contained the n-gram
     for item, rows in by_item(texts):
         outputs = [_counts(texts.outputs[row], split) for row in rows.tolist()]
         values[rows, 0] = _similarity(outputs, references[item], weights, unheard)
@@ -60,8 +60,9 @@ def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:
 def _similarity(
     outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], unheard: float
 ) -> Floats:
-    """(outputs,): mean over references and orders of clipped cosines, with a penalty for different lengths."""
-    # The length of a text is its number of bigrams, as in the authors' code: one less than its number of words.
+    """Return the similarity (outputs,): the mean over references and orders of clipped cosines, with a penalty for
+    different lengths."""
+    # As in the authors' code, the length of a text is its number of bigrams, which is its number of words minus one.
     ours, theirs = (np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references))
     penalty = np.exp(-((ours[:, None] - theirs) ** 2) / (2 * SIGMA**2))
     total = np.zeros(penalty.shape)
@@ -80,7 +81,7 @@ def _similarity(
 
 
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
-    """(texts, n-grams): count in each text of each n-gram with a column."""
+    """Return the counts (texts, n-grams) in each text of the n-grams that have a column."""
     counts = np.zeros((len(texts), len(columns)))
     for row, text in enumerate(texts):
         for gram in text.keys() & columns.keys():
@@ -91,7 +92,8 @@ def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Flo
 CIDER = Metric(
     name="cider",
     gives=(
-        "CIDEr-D: n-grams shared with all references, weighted by how few items contain them; it depends on all items."
+        "CIDEr-D: similarity of the n-grams of output and references; rare n-grams have more weight, so that a score "
+        "depends on all items."
     ),
     source="Vedantam et al. 2015",
     load=_load,

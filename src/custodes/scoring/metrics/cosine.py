@@ -1,4 +1,4 @@
-"""Cosine similarity between the embedding of the output and that of a reference or of the source."""
+"""Cosine similarity between the embeddings of the output and of a reference or the source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from custodes.stats.arrays import Floats
 POOLINGS = ("mean", "cls")
 
 NOTHING = {"references": "a reference of the item is empty", "source": "the item has no source"}
-NO_VECTOR = "the model returned no vector of finite numbers for it"
+NO_VECTOR = "the model returned no vector of finite numbers for one of the texts"
 
 
 def load(
     place: Place, *, of: Need, model: str, layer: int, pooling: str, backend: str, revision: str, half: bool
 ) -> Scorer:
-    """Cosine similarities by the encoder `model`, which is shared with other metrics of this model."""
+    """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
     one_of("pooling", pooling, POOLINGS)
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
@@ -50,12 +50,12 @@ def load(
 
 
 def _mean(encoded: Encoded) -> Floats:
-    """Mean of all embeddings, including those of special tokens, as in Sentence-Transformers."""
+    """Return the mean of all token embeddings, including special tokens, as in Sentence-Transformers."""
     return _unit(encoded.vectors.mean(axis=0, dtype=float)) if encoded.vectors.size else np.array([np.nan])
 
 
 def _first(encoded: Encoded) -> Floats:
-    """Embedding of the first token, used by models that were trained with it."""
+    """Return the embedding of the first token; some models were trained to represent a text by this token."""
     return _unit(encoded.vectors[0].astype(float)) if encoded.vectors.size else np.array([np.nan])
 
 
@@ -77,7 +77,7 @@ _KINDS: tuple[tuple[str, Need, str], ...] = (
 COSINES = tuple(
     Metric(
         name=name,
-        gives=f"Cosine similarity of the encoder's vectors of the output and {other}.",
+        gives=f"Cosine similarity between an encoder's embeddings of the output and {other}.",
         source="Reimers and Gurevych 2019, Sentence-BERT",
         load=partial(load, of=of),
         traits=TRAITS[of],

@@ -49,7 +49,10 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     words = _words(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
-        """Errors and number of words of the reference with the fewest errors (among equal ones, of the longest)."""
+        """Return the number of errors and of words for the reference with the fewest errors.
+
+        If several references have equally few errors, the longest reference is used.
+        """
         output_words = words(output)
         return min(
             ((distance(reference, output_words), len(reference)) for reference in map(words, references)),
@@ -82,7 +85,7 @@ def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
 
 WER = Metric(
     name="wer",
-    gives=("Word insertions, deletions and substitutions, divided by the words of the reference; may exceed 1."),
+    gives=("Number of word insertions, deletions and substitutions per word of the reference; may exceed 1."),
     source="rapidfuzz; the definition of jiwer",
     load=_load_wer,
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0),
@@ -102,7 +105,7 @@ CORPUS_WER = Metric(
 
 EDIT = Metric(
     name="edit",
-    gives=("Character insertions, deletions and substitutions, divided by the characters of the longer text."),
+    gives=("Number of character insertions, deletions and substitutions per character of the longer text."),
     source="rapidfuzz; Levenshtein 1966",
     load=_load_edit,
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0, high=1.0),

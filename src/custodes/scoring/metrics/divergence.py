@@ -1,4 +1,4 @@
-"""Jensen-Shannon divergence between the words of an output and those of its references, or of its source."""
+"""Jensen-Shannon divergence between the word distributions of an output and of a reference or the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Counts = Counter[tuple[str, ...]]
 
 
 def jensen_shannon(one: Counts, other: Counts) -> float:
-    """Divergence of two distributions in bits: 0 if equal, 1 if disjoint; NaN without counts.
+    """Return the divergence of two distributions in bits: 0 if they are equal, 1 if they are disjoint.
+
+    The result is NaN if one of the distributions has no counts.
 
     >>> jensen_shannon(Counter("ab"), Counter("ab")), jensen_shannon(Counter("ab"), Counter("cd"))
     (0.0, 1.0)
@@ -23,7 +25,7 @@ def jensen_shannon(one: Counts, other: Counts) -> float:
     if not ours or not theirs:
         return float("nan")
     few, many = (one, other) if len(one) <= len(other) else (other, one)
-    shared = 0.0  # words that occur in one text only contribute half their probability; the maximum is 1
+    shared = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
     for gram in few.keys() & many.keys():
         p, q = one[gram] / ours, other[gram] / theirs
         middle = (p + q) / 2
@@ -34,7 +36,9 @@ def jensen_shannon(one: Counts, other: Counts) -> float:
 def _load(place: Place, *, name: str, n: int, tokenize: str) -> Scorer:
     at_least("n", n, 1)
     split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
-    undefined = f"the output or the text compared with has fewer than {n} word{'s' if n > 1 else ''}"
+    undefined = (
+        f"the output or the {'reference' if name == 'js' else 'source'} has fewer than {n} word{'s' if n > 1 else ''}"
+    )
 
     def score(texts: MetricInputs) -> Scored:
         others = texts.references if name == "js" else [[source] for source in texts.sources]
@@ -48,7 +52,7 @@ def _load(place: Place, *, name: str, n: int, tokenize: str) -> Scorer:
 
 JS = Metric(
     name="js",
-    gives=("Jensen–Shannon divergence of the word distributions of output and reference, in bits: 0 if equal."),
+    gives=("Jensen–Shannon divergence between the word distributions of output and reference, in bits; 0 if equal."),
     source="Lin et al. 2006; Louis and Nenkova 2013",
     load=partial(_load, name="js"),
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0, high=1.0),

@@ -17,10 +17,11 @@ from custodes.stats.arrays import Floats
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
 TOKENIZERS = ("ascii", "unicode", "characters")
 PAIRS = 5_000
-"""Pairs of texts per call: each gives a Python object."""
+"""Number of pairs of texts per call. It limits memory, because each pair gives a Python object."""
 
 OTHER_SCRIPT = (
-    "a text has no letter from a to z, and tokenize=ascii reads only these letters; tokenize=unicode reads all scripts"
+    "a text has no letter from a to z, and tokenize=ascii reads only these letters; use tokenize=unicode, which reads "
+    "all scripts"
 )
 
 
@@ -71,8 +72,10 @@ def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], 
 
 
 def _hidden(text: str) -> bool:
-    """Whether a text has letters, but none recognised by the tokenizer of rouge-score, which would score it as
-    empty."""
+    """Return whether a text has letters but no ASCII letter.
+
+    The tokenizer of rouge-score does not recognise other letters, so that the text would be scored as empty.
+    """
     if text.isascii():
         return False
     letters = [letter for letter in text if letter.isalpha()]
@@ -99,6 +102,6 @@ ROUGE = (
         _metric(f"rouge{n}", f"Overlap of {'words' if n == 1 else f'runs of {n} words'} with the reference.")
         for n in range(1, 10)
     ),
-    _metric("rougeL", "Longest common subsequence of words with the reference."),
+    _metric("rougeL", "Longest common subsequence of words in output and reference."),
     _metric("rougeLsum", "ROUGE-L per sentence (one line of the text is a sentence)."),
 )

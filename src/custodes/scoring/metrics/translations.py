@@ -1,4 +1,4 @@
-"""Metrics of sacrebleu for outputs and for systems over all their outputs: BLEU, chrF, chrF++ and TER."""
+"""Metrics of sacrebleu, for outputs and for systems over all their outputs: BLEU, chrF, chrF++ and TER."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from custodes.scoring.metric import Metric, MetricInputs, Place, Rule, Scored, S
 from custodes.scoring.preparing import by_item, by_system, signed
 
 Streams = tuple[tuple[str | None, ...], ...]
-"""The first reference of each output, the second, and so on; None for an output with fewer references."""
+"""References by position: the first reference of each output, the second reference of each output, and so on. None
+stands for a reference that an output does not have."""
 
 PAIR = 5e-7
-"""CPU seconds of TER for a pair of texts, by the product of their word counts to the power of 1.5: between 2e-7 and
-6e-7 on summaries and their parts of 5 to 80 words. Good translations take about a fifth."""
+"""Factor for the CPU seconds of TER on a pair of texts: they are this factor times the product of the two word counts,
+to the power of 1.5. On summaries and parts of summaries of 5 to 80 words, the factor was between 2e-7 and 6e-7. Good
+translations take about a fifth of the time."""
 
 
 def bleu(
     *, tokenize: str, smooth: str, lowercase: bool, order: int, systems: bool, references: Streams | None = None
 ) -> Any:
-    """BLEU of sacrebleu; InputError if its tokenizer cannot be loaded."""
+    """Return BLEU of sacrebleu. Raises InputError if the tokenizer cannot be loaded."""
     sacrebleu = sacrebleu_metrics()
     one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
@@ -35,8 +37,8 @@ def bleu(
             smooth_method=smooth,
             lowercase=lowercase,
             max_ngram_order=order,
-            # A sentence of fewer than four words has no 4-grams and would score 0, so only its existing orders are
-            # used.
+            # A sentence of fewer than four words has no 4-grams and would score 0, so only the orders that exist in
+            # the sentence are used.
             effective_order=not systems,
             force=True,  # no warning about lines that end in a tokenized period
             references=references,
@@ -56,7 +58,7 @@ def chrf(
     systems: bool,
     references: Streams | None = None,
 ) -> Any:
-    """chrF of sacrebleu."""
+    """Return chrF of sacrebleu, or chrF++ if `word_order` is 2."""
     return sacrebleu_metrics().CHRF(
         char_order=at_least("char_order", char_order, 1),
         word_order=at_least("word_order", word_order, 0),
@@ -68,12 +70,12 @@ def chrf(
 
 
 def ter(*, systems: bool, references: Streams | None = None, **options: bool) -> Any:
-    """TER of sacrebleu."""
+    """Return TER of sacrebleu."""
     return sacrebleu_metrics().TER(**options, references=references)
 
 
 def sacrebleu_metrics() -> Any:
-    """Module of sacrebleu with its metrics, loaded on first use."""
+    """Return the module of sacrebleu that has the metrics; it is loaded on first use."""
     try:
         from sacrebleu import metrics
     except ImportError:
@@ -87,7 +89,7 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = metric.tokenizer_signature
     each = "all" not in kind.rules
-    # Systems usually have the same items, whose references are then counted once.
+    # Systems usually have the same items; the n-grams of the references are then counted only once.
     counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
     return Scorer(
         signature=signed("sacrebleu", name.replace("++", ""), parameters),
@@ -101,7 +103,10 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
 
 
 def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Scored:
-    """Scores of outputs by all references together, or by each reference. References are counted once per item."""
+    """Return the scores of outputs by all references together, or by each reference if `each` is true.
+
+    The references of an item are counted only once.
+    """
     values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
     for item, rows in by_item(texts):
         references = texts.references[item]
@@ -112,7 +117,7 @@ def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Sc
 
 
 def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Scored:
-    """Scores of systems over all their outputs."""
+    """Return the scores of systems over all their outputs."""
 
     def score(rows: Sequence[int]) -> float:
         references = [texts.references[item] for item in texts.item[rows].tolist()]
@@ -126,7 +131,7 @@ def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Score
 
 
 def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
-    """Check that refuses texts for which TER would exceed the budget of CPU seconds: TER is meant for sentences."""
+    """Return a check that refuses texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
 
     def ready(texts: MetricInputs) -> None:
         seconds = seconds_of(texts)
@@ -144,14 +149,18 @@ def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
 
 
 def seconds_of(texts: MetricInputs) -> float:
-    """Approximate CPU seconds of TER for outputs that have little in common with their references."""
+    """Return the approximate CPU seconds of TER for outputs that have little in common with their references."""
     theirs = np.array([sum(len(reference.split()) ** 1.5 for reference in several) for several in texts.references])
     ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
     return float(PAIR * (ours * theirs[texts.item]).sum())
 
 
 class Kind(NamedTuple):
-    """A metric of sacrebleu: `make` creates it with checked options, and with its counts of `references`."""
+    """A metric of sacrebleu.
+
+    `make` creates the metric with checked options; it can also get `references`, which are then counted only once.
+    `gives` describes the score of an output, `corpus` the score of a system.
+    """
 
     name: str
     gives: str
@@ -204,7 +213,7 @@ KINDS = (
     ),
     Kind(
         "chrf++",
-        "chrF with word n-grams of order one and two in addition to those of characters.",
+        "chrF with word n-grams (1 and 2) in addition to character n-grams (1 to 6).",
         "sacrebleu; Popović 2017",
         f"chrF++ {COUNTS}",
         chrf,
@@ -213,7 +222,7 @@ KINDS = (
     ),
     Kind(
         "ter",
-        "Word and block edits divided by the words of the reference; for sentences, slow for longer texts.",
+        "Number of word and block edits per word of the reference; meant for sentences, and slow for longer texts.",
         "sacrebleu; Snover et al. 2006",
         "TER over all outputs of a system: edits are summed before division.",
         ter,

@@ -1,4 +1,7 @@
-"""Any metric in any interpreter: `worker:COMMAND`, where COMMAND starts the worker or is the name of a worker."""
+"""The metric `worker:COMMAND`, which can be any metric in any interpreter.
+
+COMMAND is a command line that starts a worker, or the name of a worker.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ PATIENCE = 600.0
 
 
 class Cell(NamedTuple):
-    """A row of a request, and the position of its score."""
+    """A row of a request, with the output and the column of its score."""
 
     output: int
     column: int
@@ -33,12 +36,11 @@ class Cell(NamedTuple):
 
 
 def understood(text: str) -> tuple[list[str], float]:
-    """Words of a command line, split without a shell, and the timeout of an answer in seconds.
+    """Return the words of a command line, split without a shell, and the timeout of an answer in seconds.
 
-    Settings may precede the command: `timeout=60 comet --model PATH`.
-
-    `timeout` is in seconds; `run` is the interpreter of a script or of a worker by name, as in `run="uv run"` or
-    `run=other/bin/python` (default: this Python).
+    Settings may precede the command, as in `timeout=60 comet --model PATH`. `timeout` is in seconds. `run` is the
+    interpreter that runs a script or a worker with a name, as in `run="uv run"` or `run=other/bin/python` (default:
+    this Python).
 
     """
     settings: dict[str, str] = {}
@@ -71,7 +73,7 @@ def understood(text: str) -> tuple[list[str], float]:
 
 
 def load(place: Place, *, command: str) -> Scorer:
-    """Start the worker: one process per job, on the given devices in turn, as in `cuda:0,cuda:1`."""
+    """Start the worker with one process per job; the processes use the given devices (`cuda:0,cuda:1`) in turn."""
     words, timeout = understood(command)
     devices = place.device.split(",")
     settings = [
@@ -88,7 +90,7 @@ def load(place: Place, *, command: str) -> Scorer:
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
-            raise InputError(f"worker {shown(name)}: its processes report different metrics")
+            raise InputError(f"worker {shown(name)}: the processes of the worker report different metrics")
     except BaseException as problem:
         for process in processes:
             process.end()
@@ -118,7 +120,7 @@ def load(place: Place, *, command: str) -> Scorer:
 
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
-    """Scores from the processes. Each process gets one batch at a time."""
+    """Return the scores from the processes. Each process gets one batch at a time."""
     many = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     values = np.full((len(texts.outputs), many), np.nan)
     truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
@@ -135,7 +137,7 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
         finally:
             free.put(process)
 
-    # Rows sorted by length, which needs the least padding; no score may depend on it.
+    # Rows are sorted by length to reduce padding; scores must not depend on the order.
     rows = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
     size = min(batch, hello.max_batch or batch)
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
@@ -158,13 +160,15 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
             for process in processes:  # a waiting thread would block the pool
                 process.end()
             raise
-    values[list(why)] = np.nan  # the mean over a part of the references would be another score
+    values[list(why)] = np.nan  # a mean over only some of the references would not be comparable
     return Scored(values=values, why=why, truncated=truncated, seconds=seconds)
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
-    """Rows of a request: the output and the inputs that the worker needs. If the worker scores each reference alone,
-    there is one row per reference."""
+    """Yield the rows of a request, which contain the output and the inputs that the worker needs.
+
+    If the worker scores each reference alone, there is one row per reference.
+    """
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
@@ -182,13 +186,15 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
 
 
 def named(words: Sequence[str]) -> int:
-    """Position of the first word that determines a score; the interpreter does not."""
+    """Return the position of the first word that can change a score; an interpreter is skipped."""
     return int(Path(words[0]).name.startswith(("python", "pypy", "uv")))
 
 
 def digested(word: str) -> str:
-    """A word of a command, as used in the signature: for a file or folder (a script, a model) a digest of the content
-    instead of the path."""
+    """Return a word of a command as it appears in the signature.
+
+    If the word is the path of a file or folder (a script or a model), a digest of the content replaces the path.
+    """
     before, equals, name = word.rpartition("=")
     path = Path(name)
     try:

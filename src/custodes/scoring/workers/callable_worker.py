@@ -1,7 +1,7 @@
 # /// script
 # requires-python = ">=3.9"
 # ///
-"""Any Python function from a list of rows to a list of scores, with None for a missing score."""
+"""Any Python function that gets a list of rows and returns a list of scores, with None for a missing score."""
 
 import argparse
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from worker_protocol import serve  # first: output of libraries must not enter an answer
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the folder you are in")
+parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the current folder")
 parser.add_argument("--needs", default="", help="inputs of a row besides the output: references,source,image,context")
 parser.add_argument("--each-reference", action="store_true", help="one reference per row")
 parser.add_argument("--lower-is-better", action="store_true")
@@ -29,7 +29,11 @@ python = Path(os.__file__).parent
 
 
 def decides(module, path):
-    """Whether a module belongs to the function's package, or is neither part of Python nor of an installed package."""
+    """Return whether the code of a module can change a score.
+
+    This is the case if the module belongs to the package of the function, or if it is not part of Python, of an
+    installed package or of the worker.
+    """
     installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return module.partition(".")[0] == name.partition(".")[0] or not (
         installed or module in ("__main__", "worker_protocol")

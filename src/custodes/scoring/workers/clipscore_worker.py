@@ -2,7 +2,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["torch", "transformers>=4.44", "pillow"]
 # ///
-"""CLIPScore of captions (Hessel et al. 2021), and RefCLIPScore by --references: one image per row, as a path."""
+"""CLIPScore of captions (Hessel et al. 2021), or RefCLIPScore with --references; each row has the path of one image."""
 
 import argparse
 
@@ -29,7 +29,10 @@ def unit(vectors):  # transformers 5 returns an object
 
 
 def look(rows):
-    """Embeddings of new images, kept for other systems; reasons for unreadable ones."""
+    """Compute the embeddings of new images, and return the reason for each row without a readable image.
+
+    Embeddings are kept, because the rows of other systems have the same images.
+    """
     opened, why = {}, []
     for row in rows:
         try:

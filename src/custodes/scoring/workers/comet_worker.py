@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["unbabel-comet>=2.2", "setuptools<81"]
 # ///
-"""COMET, CometKiwi and xCOMET: source, and a reference if the model was trained with one."""
+"""COMET, CometKiwi and xCOMET; needs the source, and references if the model was trained with references."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ import torch
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="Unbabel/wmt22-comet-da", help="a name on the hub, or the path of a checkpoint")
-parser.add_argument("--references", action="store_true", help="give references to a model where they are optional")
+parser.add_argument("--references", action="store_true", help="use references with a model for which they are optional")
 options = parser.parse_args()
 
 path = options.model if os.path.exists(options.model) else comet.download_model(options.model)

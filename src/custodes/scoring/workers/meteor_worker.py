@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["pycocoevalcap"]
 # ///
-"""METEOR 1.5 (Denkowski and Lavie 2014): its Java program from pycocoevalcap; all references together."""
+"""METEOR 1.5 (Denkowski and Lavie 2014) by its Java program from pycocoevalcap; all references are used together."""
 
 import argparse
 import hashlib
@@ -18,7 +18,7 @@ from worker_protocol import serve  # first: output of libraries must not enter a
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument(
-    "--jar", help=("meteor-1.5.jar, with its folder data in the same place (default: that of pycocoevalcap)")
+    "--jar", help=("path of meteor-1.5.jar, next to its folder data (default: the file of pycocoevalcap)")
 )
 parser.add_argument("--language", default="en")
 parser.add_argument("--memory", default="2G", help="maximum memory of Java")
@@ -52,7 +52,7 @@ def tell(*parts):
 
 
 def used():
-    """CPU seconds of Java; elapsed seconds if the system does not report them."""
+    """Return the CPU seconds of Java, or elapsed seconds if the system does not report CPU seconds."""
     try:
         ticks = Path(f"/proc/{java.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
@@ -68,7 +68,7 @@ def score(rows):
         counts.append(said())
     tell("EVAL", *counts)
     scores = [float(said()) for _ in rows]
-    said()  # of all references together
+    said()  # the score over all rows, which is not used
     return {"scores": scores, "seconds": used() - start}
 
 

@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["torch", "transformers>=4.44", "sentencepiece", "protobuf"]
 # ///
-"""MetricX-23 and -24 (Juraska et al.): errors of a translation from 0 to 25, so lower is better."""
+"""MetricX-23 and MetricX-24 (Juraska et al.): an error score of a translation from 0 to 25; lower is better."""
 
 import argparse
 

@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["torch", "transformers>=4.44"]
 # ///
-"""Reward model (a classifier with one label): the source is the prompt, the output its answer."""
+"""Reward model (a classifier with one label); the source is the prompt, and the output is the answer."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
 model = transformers.AutoModelForSequenceClassification.from_pretrained(options.model)
 model = model.to(getattr(torch, options.dtype)).eval().to(DEVICE)
 if model.config.num_labels != 1:
-    sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one")
+    sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one label")
 # Decoder models use the last token that is not padding, so the padding token must be set.
 padded = tokenizer.pad_token is not None and model.config.pad_token_id is not None
 longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))

@@ -1,4 +1,4 @@
-"""Protocol of the worker scripts: requests and answers as lines of JSON, see docs/howto/run-a-worker.md."""
+"""Protocol of the worker scripts: requests and answers are lines of JSON; see docs/howto/run-a-worker.md."""
 
 import json
 import os

@@ -1,1 +1,1 @@
-"""Estimators of human win rates from few human and many metric ratings, one per file."""
+"""Estimators of human win rates from few human ratings and many metric ratings; each file has one estimator."""

@@ -1,4 +1,4 @@
-"""Posterior of win, tie and loss probabilities from only human ratings, in closed form with a uniform prior."""
+"""Closed-form posterior of the win, tie and loss probabilities given only human ratings, under a uniform prior."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, legendre
 from custodes.stats.correction.estimator import Estimate
 
-_NODES = 32  # quadrature nodes; with 256 points, no bound would change by more than 1e-8 standard deviations
-_TOLERANCE = 1e-8  # tolerance of bounds, in standard deviations; Newton's method is more accurate
-_EDGE = 1e-15  # probability omitted at either end of the quadrature
+_NODES = 32  # quadrature nodes; 256 nodes would change every bound by at most 1e-8 standard deviations
+_TOLERANCE = 1e-8  # a bound is final if the last step was at most this many standard deviations
+_EDGE = 1e-15  # probability omitted at each end of the integration range
 _STEPS = 100
 
 
 def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estimate:
-    """Posterior of win, tie and loss probabilities from only human counts (..., 3), without draws.
+    """Return the posterior of the win, tie and loss probabilities given human counts (..., 3), in closed form.
 
-    p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, since they take most of the
-    time. No other value is NaN: without ratings the posterior is the prior.
+    The posterior of p is Dirichlet(counts + 1), and intervals are equal-tailed. If `confidence` is None, the bounds are
+    NaN, because computing them takes most of the time. `effective_draws` is always NaN, because nothing is drawn. No
+    other value is NaN: without ratings, the posterior is the prior.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)
     (0.989, 0.091)
 
-    Source: Deriu et al. 2023, Equation 3 and Section 3.4; theta in closed form is ours.
+    Source: Deriu et al. 2023, Equation 3 and Section 3.4. The closed form of theta is ours.
     """
     from scipy.special import betaincinv
 
@@ -41,7 +42,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         tail = (1 - confidence) / 2
         low, high = (betaincinv(tables + 1, total - tables + 2, end) for end in (tail, 1 - tail))
         margin_low = _margin_quantile(tables, tail)
-        # from the mirror image, so that swapping systems negates the interval exactly
+        # computed from the mirrored tables, so that swapping the systems negates the interval exactly
         margin_high = -_margin_quantile(tables[:, ::-1], tail)
     return Estimate(
         p=p,
@@ -57,12 +58,14 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
 
 
 def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
-    """P(p_win > p_loss) = P(Beta(wins + 1, losses + 1) > 1/2), independent of ties: wins (...), losses (...) -> (...).
+    """Return P(p_win > p_loss) = P(Beta(wins + 1, losses + 1) > 1/2) for wins (...) and losses (...).
+
+    Ties do not matter: if p is Dirichlet, then p_win / (p_win + p_loss) is Beta and independent of p_tie.
 
     >>> float(human_theta(np.array(1), np.array(0)))
     0.75
 
-    Source: ours; p_win / (p_win + p_loss) of a Dirichlet is Beta and independent of p_tie.
+    Source: ours.
     """
     from scipy.special import betainc
 
@@ -70,7 +73,7 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
 
 
 def _margin_quantile(tables: Floats, probability: float) -> Floats:
-    """Quantile of p_win - p_loss for a probability < 1/2: tables (n, 3) -> (n,)."""
+    """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3)."""
     from scipy.special import ndtri
 
     mean = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
@@ -86,7 +89,7 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         high[unsettled] = np.where(excess < 0, high[unsettled], at)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = at - excess / density
-        # Newton step if inside the bracket, else bisection
+        # a Newton step if it stays inside the bracket, otherwise bisection
         inside = (newton > low[unsettled]) & (newton < high[unsettled])
         x[unsettled] = np.where(inside, newton, (low[unsettled] + high[unsettled]) / 2)
         unsettled = unsettled[np.abs(x[unsettled] - at) > _TOLERANCE * spread[unsettled]]
@@ -96,14 +99,15 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
 
 
 def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
-    """P(p_win - p_loss <= x) and the density at x: tables (n, 3), x (n,).
+    """Return P(p_win - p_loss <= x) and the density at x, for tables (n, 3) and x (n,).
 
-    p_win - p_loss = u (2 b - 1) with independent u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~ Beta(w + 1, l + 1). One
-    integral over u remains, from |x| on (below |x| the integrand is 0 or 1).
+    With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1), where u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and
+    b ~ Beta(w + 1, l + 1) are independent. Only an integral over u > |x| is computed: for u < |x| the conditional
+    probability is 0 or 1.
     """
     from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
-    # For x > 0 the mirror image at -x is used, so that one tail integral covers both signs.
+    # For x > 0 the mirrored table is evaluated at -x, so that one tail integral covers positive and negative x.
     positive = x > 0
     wins, losses = np.where(positive, tables[:, 2], tables[:, 0]), np.where(positive, tables[:, 0], tables[:, 2])
     ties, distance = tables[:, 1], np.abs(x)

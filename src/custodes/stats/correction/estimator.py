@@ -1,4 +1,4 @@
-"""The interface of estimators of human win rates from few human and many metric ratings."""
+"""The interface of estimators of human win rates from few human ratings and many metric ratings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from custodes.stats.ratios import ratio
 class Counts(NamedTuple):
     """Counts of preferences in the order win, tie, loss.
 
-    `paired` (..., 3, 3) [human, metric] for items rated by both, `metric_only` and `human_only` (..., 3) for items
-    rated by one alone.
+    `paired` (..., 3, 3) counts the items that have human and metric ratings; its last axes are [human, metric].
+    `metric_only` (..., 3) counts the items that have only metric ratings, `human_only` (..., 3) the items that have
+    only human ratings.
     """
 
     paired: NDArray[Any]
@@ -27,12 +28,12 @@ class Counts(NamedTuple):
 
     @property
     def human(self) -> NDArray[Any]:
-        """(..., 3): human counts on all items with human ratings."""
+        """Human preferences (..., 3) over all items that have human ratings."""
         return np.asarray(self.paired.sum(axis=-1) + self.human_only)
 
     @property
     def metric(self) -> NDArray[Any]:
-        """(..., 3): metric counts on all items with metric ratings."""
+        """Metric preferences (..., 3) over all items that have metric ratings."""
         return np.asarray(self.paired.sum(axis=-2) + self.metric_only)
 
     @property
@@ -42,27 +43,29 @@ class Counts(NamedTuple):
 
     @property
     def flat(self) -> Counts:
-        """The tables (...) flattened to (n,)."""
+        """The same tables, with their shape (...) flattened to (n,)."""
         return Counts(self.paired.reshape(-1, 3, 3), self.metric_only.reshape(-1, 3), self.human_only.reshape(-1, 3))
 
     @property
     def rows(self) -> NDArray[Any]:
-        """(..., 15): nine paired, three metric-only and three human-only counts."""
+        """The tables as rows (..., 15) of nine paired, three metric-only and three human-only counts."""
         return np.concatenate([self.paired.reshape((*self.shape, 9)), self.metric_only, self.human_only], axis=-1)
 
     @classmethod
     def of_row(cls, row: NDArray[Any]) -> Counts:
-        """Tables from `rows` (..., 15), as floats."""
+        """Return the tables of rows (..., 15), the format of `rows`, as floats."""
         values = row.astype(np.float64)
         return cls(values[..., :9].reshape((*row.shape[:-1], 3, 3)), values[..., 9:12], values[..., 12:])
 
     def effective(self, divisor: Floats) -> Counts:
-        """Effective counts: every count of a table divided by its `divisor` (...), such as a design effect."""
+        """Return effective counts: each table's counts divided by the table's `divisor` (...), e.g. a design effect."""
         return Counts.of_row(self.rows / divisor[..., np.newaxis])
 
     def distinct(self) -> Distinct:
-        """Distinct tables up to mirror images, so that equal tables get equal results, and swapping the systems gives
-        the mirrored result."""
+        """Return the distinct tables, of which no two are mirror images.
+
+        Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
+        """
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
         tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
         differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
@@ -77,9 +80,9 @@ class Counts(NamedTuple):
 class Distinct(NamedTuple):
     """Tables without duplicates, where the mirror image of a table counts as a duplicate.
 
-    `rows` (k, 15) are as for `Counts.of_row`; `even` (k,): whether a row is its own mirror image. For every
-    original table (...), `where` is its position among the rows, and `swapped` whether it is the mirror image of that
-    row.
+    `rows` (k, 15) are the distinct tables in the format of `Counts.of_row`. `even` (k,) is true if the row equals its
+    mirror image. For each original table, `where` (...) is the position of the corresponding row, and `swapped` (...)
+    is true if the table is the mirror image of this row.
     """
 
     rows: NDArray[Any]
@@ -88,25 +91,28 @@ class Distinct(NamedTuple):
     swapped: NDArray[np.bool_]
 
     def restored(self, estimate: Estimate) -> Estimate:
-        """Estimates of the original tables (...) from those of the rows (k,)."""
+        """Return the estimates of the original tables (...), given the estimates of the rows (k,)."""
         return estimate.at(self.where).mirrored(self.swapped)
 
 
 def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
-    """Integers that identify a table (15,): its counts, or the bits of effective counts."""
+    """Return integers that identify a table (15,): the counts if all are whole numbers, otherwise their bits."""
     whole = row.astype(np.int64)
     return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
 
 
 def margin_of(outcome: NDArray[Any]) -> Floats:
-    """Wins minus losses, divided by the sum of wins, ties and losses: (..., 3) -> (...), NaN for a sum of 0."""
+    """Return (wins - losses) / (wins + ties + losses) of outcomes (..., 3); NaN if the denominator is 0."""
     return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairItems:
-    """Input of an estimator that uses all pairs jointly: `human` (..., pairs, items) of 1, 0, -1 or `ABSENT`, `systems`
-    (pairs, 2) of each pair, `units` (items,) the cluster of each item."""
+    """Input of an estimator that uses all pairs of systems jointly.
+
+    `human` (..., pairs, items) holds the human preferences 1, 0, -1 or `ABSENT`, `systems` (pairs, 2) the two systems
+    of each pair, and `units` (items,) the cluster of each item.
+    """
 
     human: NDArray[np.int8]
     systems: NDArray[np.integer[Any]]
@@ -117,11 +123,14 @@ class PairItems:
 class Estimate:
     """Estimates for tables of shape (...).
 
-    `p`, `p_low`, `p_high` (..., 3) are win, tie and loss probabilities with bounds (NaN for estimators of the margin
-    alone); `margin`, `margin_low`, `margin_high` (...) the same for p_win - p_loss; `theta` (...) the posterior or
-    confidence probability that p_win > p_loss; `effective_draws` (...) the effective number of Monte Carlo draws (NaN
-    without draws); `theta_error` (...) the Monte Carlo standard error of theta, 0 if exact; `sd` (...) the standard
-    deviation of the margin if there is no interval, else NaN or the same value.
+    - `p`, `p_low`, `p_high` (..., 3): win, tie and loss probabilities and the bounds of their intervals; NaN if the
+      estimator gives only a margin.
+    - `margin`, `margin_low`, `margin_high` (...): the margin p_win - p_loss and the bounds of its interval.
+    - `theta` (...): posterior or confidence probability that p_win > p_loss.
+    - `effective_draws` (...): effective number of Monte Carlo draws; NaN if the estimator does not draw.
+    - `theta_error` (...): Monte Carlo standard error of theta; 0 if theta is exact.
+    - `sd` (...): standard deviation of the margin. It is always defined if there is no interval; with an interval, it
+      may be NaN.
     """
 
     p: Floats
@@ -140,11 +149,11 @@ class Estimate:
             object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
 
     def at(self, where: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
-        """The estimates at some positions (...) of tables (k,), or of the tables of a mask."""
+        """Return the estimates of the tables selected by positions (...) or by a mask."""
         return Estimate(**{part.name: getattr(self, part.name)[where] for part in fields(Estimate)})
 
     def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
-        """The estimates with the two systems exchanged in some of the tables (...)."""
+        """Return the estimates with the two systems swapped in the tables for which `which` (...) is true."""
         cells = which[..., np.newaxis]
         return replace(
             self,
@@ -158,8 +167,11 @@ class Estimate:
         )
 
     def symmetric(self, which: NDArray[np.bool_]) -> Estimate:
-        """The estimates, averaged with the mirrored estimates for tables (...) that equal their mirror image: theta is
-        then exactly 1/2."""
+        """Return the estimates with exact symmetry in the tables (...) that equal their mirror image.
+
+        In the tables for which `which` is true, each estimate is averaged with its mirror image, so that theta is
+        exactly 1/2. The estimates of all remaining tables do not change.
+        """
         mirror = self.mirrored(which)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
@@ -167,22 +179,24 @@ class Estimate:
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
-        """One estimate (k,) from estimates of its parts, each with the positions of its tables."""
+        """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
         order = np.argsort(np.concatenate([places for places, _ in parts]))
         columns = {part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)}
         return cls(**{name: np.concatenate(column)[order] for name, column in columns.items()})
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
-        """Whether other random numbers might change the decision: theta (...) lies within four standard errors of
-        gamma/2 or 1 - gamma/2."""
+        """Return whether other random numbers might change the decision.
+
+        This is the case if theta (...) lies within four standard errors of gamma/2 or 1 - gamma/2.
+        """
         distance = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
         return np.asarray(distance < SIGMAS * self.theta_error)
 
     def resolved(self, *, gamma: float) -> Estimate:
-        """The estimate as input of a stopping rule, made with confidence 1 - gamma or without intervals.
+        """Return the estimate in the form that a stopping rule needs; its intervals, if any, have level 1 - gamma.
 
-        `sd` is derived from the interval if there is one. With n effective draws, probabilities below 1 / n cannot be
-        estimated, so `theta` is kept at least that far from 0 and 1.
+        If there is an interval, `sd` is computed from its width. With n effective draws, probabilities below about
+        1 / n cannot be estimated. Therefore `theta` is clipped to [1 / (n + 2), 1 - 1 / (n + 2)].
         """
         from scipy.special import ndtri
 
@@ -193,16 +207,17 @@ class Estimate:
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
-        """An estimate of only the margin, without draws: (...) each."""
+        """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
         none = np.full((*np.shape(margin), 3), np.nan)
         ends = {"margin": margin, "margin_low": low, "margin_high": high}
         return cls(p=none, p_low=none, p_high=none, **ends, theta=theta, effective_draws=none[..., 0])
 
     @classmethod
     def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
-        """An estimate of only the margin, from a standard error and degrees of freedom (inf: normal), (...) each.
+        """Return an estimate of the margin from its standard error and the degrees of freedom of Student's t.
 
-        Interval and margin are clipped to [-1, 1]; if the error is NaN, the interval is [-1, 1] and theta 1/2.
+        All arguments have shape (...); infinite degrees of freedom mean the normal distribution. The margin and its
+        interval are clipped to [-1, 1]. If the error is NaN, the interval is [-1, 1] and theta is 1/2.
         """
         from scipy.special import stdtr, stdtrit
 
@@ -221,7 +236,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Remark:
-    """A note on an estimate, with the number of cases that it concerns (0 if not countable)."""
+    """A note on an estimate; `count` is the number of cases that the note concerns, 0 if they cannot be counted."""
 
     rule: str
     message: str
@@ -230,15 +245,17 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimator:
-    """A method of estimating outcomes.
+    """A method that estimates the outcome of a comparison of two systems.
 
-    `estimate` takes `Counts`, or `PairItems` if it `needs_items`, and `confidence`, `gamma` (the error level of
-    decisions, up to which draws continue until theta is clear) and `rng`.
-
-    `point` is its margin (approximately) as a function of `Counts`, from which the effect of clusters is derived.
-    `uses_metric` and `uses_people`: which ratings it uses. `quick`: `estimate` accepts `confidence=None` for estimates
-    without intervals, only as precise as decisions at `gamma` need, of very many tables. `assumes`: assumptions to
-    state with every result; `remarks`: notes on a result, given the estimate and ' for aspect ...' or ''.
+    - `estimate`: a function of `Counts`, or of `PairItems` if `needs_items` is true, and of `confidence`, `gamma` and
+      `rng`. `gamma` is the error level of decisions; an estimator that draws continues until the decision is clear.
+    - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
+      clusters is computed with this function.
+    - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
+    - `quick`: whether `estimate` accepts `confidence=None`. It then gives no intervals and is only as precise as
+      decisions at `gamma` require, so that very many tables can be analysed.
+    - `assumes`: an assumption that is stated with every result.
+    - `remarks`: a function that returns notes on a result, given the estimate and ' for aspect ...' or ''.
     """
 
     name: str
@@ -255,7 +272,9 @@ class Estimator:
 
 
 def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
-    """Decision from theta (...): 1 where theta > 1 - gamma/2, -1 where theta < gamma/2, else 0 (also for NaN).
+    """Return the decisions for theta (...): 1 if theta > 1 - gamma/2, -1 if theta < gamma/2, otherwise 0.
+
+    If theta is NaN, the decision is 0.
 
     >>> decide(np.array([0.99, 0.6, 0.01, np.nan]), gamma=0.05).tolist()
     [1, 0, -1, 0]

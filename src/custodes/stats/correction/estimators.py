@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""All estimators, in the order of the options; to add one, add a file and a line here."""
+"""All estimators, in the order of the option's values. To add an estimator, add a file and an import line here."""
 
 from custodes.registry import members
 from custodes.stats.correction.estimator import Estimator
@@ -13,4 +13,7 @@ from custodes.stats.correction.naive import NAIVE
 from custodes.stats.correction.pooled import POOLED
 
 ESTIMATORS = {own.name: own for own in members(globals(), Estimator)}
-"""Name to estimator; the first is the default, and without a metric the first that uses none."""
+"""Estimators by name.
+
+The default is the first estimator. If there is no metric, the default is the first estimator that uses no metric.
+"""

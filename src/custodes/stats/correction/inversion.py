@@ -1,4 +1,4 @@
-"""The estimator `inversion`: solve (mixture matrix) x (human outcome) = (metric outcome) for the human outcome."""
+"""The estimator `inversion`: solve (mixture matrix) @ (human outcome) = (metric outcome) for the human outcome."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ _SINGULAR = 1e-12  # a smaller determinant is rounding error
 
 
 def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
-    """Margin of p in mu p = q, clipped to [-1, 1], for tables (...).
+    """Return the margin of p in mu p = q, clipped to [-1, 1], for tables (...).
 
-    mu is estimated from the paired items, q from all items with metric ratings (where paired items count by their human
-    label); human ratings without metric ratings are weighted by their number. A preference that annotators never gave
-    has a flat column of mu. Interval and theta come from Bayesian-bootstrap draws (paired cells + 1/9), and are wide if
-    mu is close to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin
-    is NaN if mu is singular or if there are no annotations; then the interval is [-1, 1] and theta 1/2 for any metric.
+    q are the probabilities of the metric's labels. The matrix mu holds these probabilities given the human label and is
+    estimated from the paired items. The column of mu for a preference that annotators never gave is uniform. The margin
+    is a mean of three parts, each weighted by its number of items: the human margin of the paired items, the solution
+    for the metric-only items, and the human margin of the human-only items.
+
+    The interval and theta come from Bayesian-bootstrap draws with a prior of 1/9 for each paired cell and 1/3 for each
+    metric-only or human-only cell. The interval is wide
+    if mu is close to singular. Equal tables get equal results, and swapping the systems gives exactly the mirrored
+    result. The margin is NaN if mu is singular or there are no annotations. Without annotations, the interval is
+    [-1, 1] and theta is 1/2, whatever the metric's ratings.
 
     >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
     >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))
@@ -33,14 +38,14 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     >>> bool(np.isclose(result.margin, p[0] - p[2]))
     True
 
-    Source: Deriu et al. 2023, Section 3.2 (the mixture p~ = mu p), solved for p; the interval is ours.
+    Source: Deriu et al. 2023, Section 3.2: the mixture p~ = mu p, here solved for p. The interval is ours.
     """
     distinct = counts.distinct()
     tables = distinct.rows
     margin, low, high, theta = np.empty((4, len(tables)))
     for part in chunks(len(tables), _DRAWS):
         margin[part] = _solved(_as_they_are(tables[part]), tables[part])[:, 0]
-        # a singular draw does not determine the margin and is put in the middle
+        # a draw with a singular matrix does not determine the margin and is set to 0
         drawn = np.nan_to_num(_solved(_bootstrapped(tables[part], rng), tables[part]).astype(np.float32))
         low[part], high[part] = np.quantile(drawn, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
         theta[part] = (drawn > 0).mean(axis=1) + (drawn == 0).mean(axis=1) / 2
@@ -52,17 +57,19 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
 
 def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
-    """Tables (n, 15) as one draw (15, n, 1), with a flat row for a preference that annotators never gave."""
+    """Return tables (n, 15) as one draw (15, n, 1); a preference that annotators never gave has a uniform row."""
     cells = tables.astype(np.float64)
     rows = cells[:, :9].reshape(-1, 3, 3)
-    # so small that it only makes the channel defined and does not affect the outcome
+    # so small that the row of the channel is defined but the outcome does not change
     rows[rows.sum(axis=2) == 0] = 1e-300
     return cells.T[:, :, np.newaxis]
 
 
 def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Gamma draws (15, n, draws), made once per distinct count and not per table, since few items have few distinct
-    counts."""
+    """Return gamma draws (15, n, draws) for the cells of tables (n, 15).
+
+    Equal counts of a cell share their draws. This saves time, because with few items there are few distinct counts.
+    """
     drawn = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
     for cell, counts in enumerate(tables.T):
         count, where = np.unique(counts, return_inverse=True)
@@ -72,7 +79,10 @@ def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
 
 
 def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
-    """The clipped margin of each draw, NaN if undetermined: cells (15, n, draws), tables (n, 15)."""
+    """Return the clipped margin (n, draws), given cells (15, n, draws) that were drawn for tables (n, 15).
+
+    If a draw does not determine the margin, the result is NaN.
+    """
     n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
     many = np.where(n > 0, many, 0)  # without paired items the channel is unknown
     answers, human_only = cells[9:12], cells[12:]
@@ -80,7 +90,7 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
         win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human, strict=True))
-        # By Cramer's rule: g with channel @ g = (1, 0, -1), applied to the metric's outcome.
+        # Cramer's rule gives the vector g with channel @ g = (1, 0, -1); g is then applied to the metric's outcome.
         determinant = _triple(tie, loss, win)
         determinant[np.abs(determinant) < _SINGULAR] = np.nan
         corrected = _triple(tie, win + loss, answers) / determinant / (answers[0] + answers[1] + answers[2])
@@ -94,7 +104,7 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
 
 
 def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
-    """(a x b) . c over the first axis of length 3; several times faster than `np.cross`."""
+    """Return (a x b) . c over the first axis, which has length 3; several times faster than `np.cross`."""
     return np.asarray(
         (a[1] * b[2] - a[2] * b[1]) * c[0] + (a[2] * b[0] - a[0] * b[2]) * c[1] + (a[0] * b[1] - a[1] * b[0]) * c[2]
     )
@@ -103,8 +113,8 @@ def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
 INVERSION = Estimator(
     name="inversion",
     label="Inversion",
-    doc="Solves the metric's confusion matrix for the human outcome probabilities; wide intervals.",
+    doc="Solves the metric's confusion matrix for the human outcome probabilities; the intervals are wide.",
     estimate=inverted,
-    # approximately the same margin, without the singularities of the inversion
+    # approximates the margin, and is defined where the inversion is singular
     point=poststratified_margin,
 )

@@ -1,14 +1,15 @@
-"""Mixture: the metric as a noisy channel of human preference, the Bayesian model of Deriu et al. 2023.
+"""The estimator `mixture`: the metric as a noisy channel of human preference (Bayesian model of Deriu et al. 2023).
 
-Human shares are p ~ Dirichlet(1) and the rows of the channel mu[h, .] ~ Dirichlet(1). Items with both ratings follow
-pi[h, r] = p_h mu[h, r] (human class h, metric class r), metric-only items its margin q_r, human-only items p. Since
-dpi = prod p_h^2 dp dmu, the posterior density of pi is
+The prior of the human probabilities is p ~ Dirichlet(1), the prior of each row of the channel mu[h, .] ~ Dirichlet(1).
+For human class h and metric class r, an item with both ratings has probability pi[h, r] = p_h mu[h, r], a metric-only
+item q_r = sum_h pi[h, r], and a human-only item p_h. Since dpi = prod p_h^2 dp dmu, the posterior density of pi is
 
     prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
 
-with N paired, m metric-only and a human-only counts. Draws come from a proposal with Dirichlet q and Dirichlet columns
-nu[., r] = pi[., r] / q_r, weighted by the rest of the density. All tables share the same normal numbers, and each gets
-as many draws as its decision needs. Tables with too uneven weights are tempered from the proposal to the posterior.
+where N, m and a are the paired, metric-only and human-only counts. Draws come from a proposal in which q and the
+columns nu[., r] = pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share
+the same normal random numbers. Each table gets as many draws as its decision needs. If the weights of a table are too
+uneven, its draws are moved from the proposal to the posterior in steps (see `tempered`).
 """
 
 from __future__ import annotations
@@ -27,38 +28,39 @@ from custodes.stats.correction.poststratified import poststratified_margin
 from custodes.stats.ratios import ratio
 
 MOST_DRAWS = 2**17
-"""Maximum number of draws of a table, after which its precision is not improved."""
+"""Maximum number of draws for a table; after so many draws, the precision reached is accepted."""
 
 _FIRST_QUICK, _FIRST = 256, 4096  # draws of the first batch, without and with an interval
 _MOST_AT_ONCE = 4096  # maximum number of draws of a batch
 _ENOUGH_QUICK, _ENOUGH = 64, 1000  # minimum number of effective draws for an error estimate, and for an interval
-_EFFECTIVE_RATE = 0.1  # required effective draws as a proportion of the draws, up to 1000
+_EFFECTIVE_RATE = 0.1  # minimum proportion of effective draws, unless there are 1000 effective draws
 _PRECISION_QUICK, _PRECISION = 0.003, 0.005  # target standard error of theta, without and with an interval
-_GROUP = 500_000  # draws of tables that share gamma variates
-_COLUMNS = 2048  # draws of one table at a time
-_BLOCK = 32_768  # draws of all tables at a time, so that arrays fit the cache
+_GROUP = 500_000  # maximum number of draws of a group of tables that share gamma variates
+_COLUMNS = 2048  # maximum number of draws computed at once for one table
+_BLOCK = 32_768  # maximum number of draws computed at once for all tables, so that arrays fit the cache
 _SMALLEST = np.float32(1e-30)
-_NEARLY_NORMAL = 1000.0  # shape from which gamma draws need no weights: acceptance is 1 within .003 at four sigma
+_NEARLY_NORMAL = 1000.0  # gamma draws of larger shape need no weights: up to four sigma, acceptance is 1 within .003
 _POPULATIONS, _SIZE = 16, 256
-_RESAMPLED_RATE = 0.6  # proportion of effective draws after a temperature step
+_RESAMPLED_RATE = 0.6  # minimum proportion of effective draws after a temperature step
 _STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
-_MIXED = 1.01  # maximum R-hat of populations that agree
+_MIXED = 1.01  # populations agree if R-hat is at most this
 
 
 def mixture_posterior(
     counts: Counts, *, confidence: float | None, gamma: float | None, rng: np.random.Generator, **_: object
 ) -> Estimate:
-    """Posterior of human win, tie and loss probabilities under the mixture model.
+    """Return the posterior of the human win, tie and loss probabilities under the mixture model.
 
-    Equal tables get equal results, which depend on the seed but not on other tables; exchanging the two systems gives
-    the exact mirror image.
+    Equal tables get equal results. The result of a table depends on the seed but not on other tables. Swapping the two
+    systems gives exactly the mirrored result.
 
     Parameters
     ----------
     counts : Counts
         Tables (...) of counts or effective counts. An item with both ratings belongs to `paired` only.
     confidence : float or None
-        Level of the equal-tailed intervals. None: no intervals, and theta is only as precise as the decision requires.
+        Level of the equal-tailed intervals. If None, there are no intervals, and theta is only as precise as the
+        decision requires.
     gamma : float or None
         Error level of decisions. Draws continue until theta is four standard errors away from gamma / 2 and 1 - gamma /
         2, or `MOST_DRAWS` are reached. If None, draws continue until the standard error of theta is at most .005.
@@ -68,9 +70,9 @@ def mixture_posterior(
     Returns
     -------
     Estimate
-        Of shape (...), with at least 1000 effective draws if there is an interval. Without metric-only items the
-        posterior has a closed form, and `effective_draws` is NaN. No other value is NaN: without ratings the posterior
-        is the prior.
+        Of shape (...), with at least 1000 effective draws if there are intervals. Without metric-only items, the
+        posterior has a closed form and `effective_draws` is NaN. Bounds are NaN if `confidence` is None. No other value
+        is NaN: without ratings, the posterior is the prior.
 
     References
     ----------
@@ -93,7 +95,7 @@ def mixture_posterior(
     least, first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
     closed = ~tables.metric_only.any(axis=-1)
     parts = [(np.flatnonzero(closed), human_posterior(tables.human[closed], confidence=confidence))]
-    # Tables that still need draws, and then those that have enough.
+    # tables that still need draws, and tables that have enough draws
     unfinished, finished, draws = np.flatnonzero(~closed), [np.empty(0, dtype=np.intp)], 0
     sums, bounds = _Sums.empty(len(even)), np.full((2, len(even), 4), np.nan)
     waiting: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {place: [] for place in unfinished.tolist()}
@@ -133,14 +135,14 @@ def mixture_posterior(
 
 
 def _settled(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
-    """Whether theta (...) is precise enough, or far enough from the thresholds of a decision."""
+    """Return whether theta (...) is precise enough or far enough from the thresholds of a decision."""
     settled = estimate.theta_error <= precision
     return settled if gamma is None else settled | ~estimate.at_threshold(gamma=gamma)
 
 
 def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
-    """Random numbers shared by all tables (21, draws): twelve rows of normal variates, one per gamma variate, and nine
-    of exponential variates, one per cell of the paired counts."""
+    """Return random numbers (21, draws) that all tables share: twelve rows of normal variates, one for each gamma
+    variate, and nine rows of exponential variates, one for each cell of the paired counts."""
     rng = np.random.Generator(np.random.SFC64([*seed, draws]))
     numbers = np.empty((21, draws), dtype=np.float32)
     rng.standard_normal(out=numbers[:12], dtype=np.float32)
@@ -149,8 +151,7 @@ def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
 
 
 def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Draws from the proposal of tables (t,), in single precision: human probabilities p (3, t, draws) and log weights
-    (t, draws)."""
+    """Return draws for tables (t,) from the proposal: human probabilities (3, t, draws) and log weights (t, draws)."""
     # Single precision resolves a probability to 1e-7, far below the Monte Carlo error, and is twice as fast.
     pseudo = _pseudo_counts(counts)
     cells = counts.paired + pseudo
@@ -186,11 +187,11 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
 
 
 def _pseudo_counts(counts: Counts) -> Floats:
-    """Pseudo-counts (..., 3, 1) of the human classes in the proposal.
+    """Return the pseudo-counts (..., 3, 1) of the human classes in the proposal.
 
-    Nearly the largest number, at most 1, for which the weights have a finite fourth moment (n + 4 a + 4 > 9
-    pseudo-counts, with n paired and a human-only items of the class), so that the effective number of draws is
-    reliable.
+    The effective number of draws is reliable if the fourth moment of the weights is finite. This requires 9 c < n + 4 a
+    + 4 for a pseudo-count c, with n paired and a human-only items of the class. The result is nearly the largest such
+    c, and at most 1.
     """
     items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((items + 3.5) / 9, 1.0)[..., np.newaxis])
@@ -199,11 +200,11 @@ def _pseudo_counts(counts: Counts) -> Floats:
 def weighted_gammas(
     shape: Floats, numbers: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, and their log weights.
+    """Return gamma draws (t, draws) with shapes (t,), computed from row k of the numbers, and their log weights.
 
-    The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts it with a
-    probability near 1. Here this probability is used as a weight instead, so that all tables share the normal variates,
-    and a draw takes a fifth of the time.
+    The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts this cube
+    with a probability near 1. Here the probability is the weight of the draw instead. All tables can thus share the
+    normal variates, and a draw takes a fifth of the time.
 
     References
     ----------
@@ -227,10 +228,11 @@ _POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weig
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums over weighted draws of tables (t,): `top` (t,) is the largest log weight, and weights are relative to it.
+    """Sums over weighted draws of tables (t,).
 
-    `values` (8, t): sums of weights and of squared weights, over all draws and over those with p_win > p_loss; weighted
-    sums of p and of the squared margin.
+    `top` (t,) is the largest log weight; weights are divided by the largest weight. The rows of `values` (8, t) are
+    sums of weights and of squared weights over all draws, the same sums over the draws with p_win > p_loss, and
+    weighted sums of the three p and of the squared margin.
     """
 
     top: Floats
@@ -238,12 +240,12 @@ class _Sums:
 
     @classmethod
     def empty(cls, n: int) -> _Sums:
-        """No draws of n tables."""
+        """Return the sums of n tables without draws."""
         return cls(np.full(n, -np.inf), np.zeros((8, n)))
 
     @classmethod
     def of(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
-        """Draws p (3, t, n) with log weights (t, n)."""
+        """Return the sums over draws p (3, t, n) with log weights (t, n)."""
         top = log_weights.max(axis=1)
         weights = np.exp(log_weights - top[:, np.newaxis])
         margin = p[0] - p[2]
@@ -254,7 +256,7 @@ class _Sums:
         return cls(top, np.stack([part.sum(axis=1, dtype=np.float64) for part in terms]))
 
     def add(self, places: Ints, more: _Sums) -> None:
-        """Add draws of the tables at some positions."""
+        """Add the sums of further draws to the tables at some positions."""
         top = np.maximum(self.top[places], more.top)
         parts = ((self.values[:, places], self.top[places]), (more.values, more.top))
         self.values[:, places] = sum(values * np.exp(_POWERS * (largest - top)) for values, largest in parts)
@@ -262,15 +264,16 @@ class _Sums:
 
     @property
     def effective(self) -> Floats:
-        """(t,): the number of effective draws (Kish)."""
+        """The number (t,) of effective draws (Kish)."""
         return ratio(self.values[0] ** 2, self.values[1])
 
     def estimate(self, places: Ints, *, cautious: bool) -> Estimate:
-        """Estimates of the tables at some positions, without intervals.
+        """Return the estimates of the tables at some positions, without intervals.
 
-        The standard error of theta is that of the delta method plus the effect of one more draw, because an event that
-        occurs in no draw may still be possible. The additional draw has the mean weight, or with `cautious` the largest
-        weight: if few draws dominate the weights, their squares alone underestimate the error.
+        The standard error of theta combines the standard error by the delta method with the effect of one more draw,
+        because an event that occurs in no draw may still be possible. This draw has the average weight sum(w^2) /
+        sum(w). If `cautious` is true, it has the largest weight: if few draws dominate, the squared weights alone
+        underestimate the error.
         """
         total, squares, better, better_squares, *sums = self.values[:, places]
         effective = self.effective[places]
@@ -295,23 +298,23 @@ class _Sums:
 
 
 def _bounds(p: NDArray[Any], log_weights: NDArray[Any], confidence: float) -> Floats:
-    """Bounds (2, 4) of p and of the margin from draws p (3, n) with log weights (n,)."""
+    """Return bounds (2, 4) of p and of the margin, given draws p (3, n) with log weights (n,)."""
     tail = (1 - confidence) / 2
     weights = np.exp(log_weights - log_weights.max())
     return weighted_quantiles(np.concatenate([p, p[:1] - p[2:]]), weights, (tail, 1 - tail)).T
 
 
 def _with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
-    """The estimates (t,) with intervals, bounds (2, t, 4)."""
+    """Return the estimates (t,) with the bounds (2, t, 4) of their intervals."""
     low, high = bounds
     return replace(estimate, p_low=low[:, :3], p_high=high[:, :3], margin_low=low[:, 3], margin_high=high[:, 3])
 
 
 def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
-    """Quantiles of weighted draws: values (k, n), weights (n,) -> (k, probabilities).
+    """Return quantiles (k, probabilities) of draws (k, n) with weights (n,).
 
-    Order statistics of n draws obtained by systematic resampling by weight, which takes half the time of weighted order
-    statistics.
+    Systematic resampling by weight gives n draws of equal weight, whose order statistics are returned. This takes half
+    the time of weighted order statistics.
 
     >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
     [[1.0, 2.0, 3.0]]
@@ -331,14 +334,17 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
 def tempered(
     row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
 ) -> Estimate:
-    """Posterior (1,) of one table (15,) by sequential Monte Carlo, from the proposal to the posterior.
+    """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
 
-    Draws from the proposal are moved under density * weight^t while t increases from 0 to 1. Moves are made on the log
-    probabilities of q and of each column nu[., r]; there the metric-only items, however many, only affect q. (The steps
-    of data augmentation (Gibbs) shrink with their number, so its chains would hardly move.) The 16 populations of 256
-    draws never exchange draws: their variation gives the Monte Carlo error, and their agreement the diagnosis of
-    convergence. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise or clear, or a limit is
-    reached. If populations do not agree, `theta_error` is their standard deviation.
+    Draws from the proposal are moved under density * weight^t while t increases from 0 (proposal) to 1 (posterior).
+    Moves change the log probabilities of q and of each column nu[., r]. On this scale the metric-only items, however
+    many, affect only q. With data augmentation (Gibbs), the steps would shrink with the number of metric-only items,
+    and chains would hardly move.
+
+    The 16 populations of 256 draws never exchange draws. Their variation gives the Monte Carlo error, and their R-hat
+    shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise enough for
+    its purpose (see `_settled`), or until a limit is reached. If R-hat stays larger, `theta_error` is the standard
+    deviation between populations.
 
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).
@@ -348,7 +354,7 @@ def tempered(
         populations.heat()
         populations.move(_STEP_MOVES)
     populations.move(_LAST_MOVES)
-    # Populations are weighted by their evidence, so that their mean has no bias from resampling.
+    # Populations are weighted by their evidence, so that resampling does not bias their mean.
     shares = np.exp(populations.log_evidence - populations.log_evidence.max())
     shares /= shares.sum()
     rounds: list[Floats] = []
@@ -376,8 +382,8 @@ def tempered(
 
 
 def agreement(values: Floats) -> tuple[float, float]:
-    """R-hat of populations (draws, populations, size), split in half by time, and the corresponding number of
-    independent draws."""
+    """Return R-hat, computed from the two halves in time of each population, and the effective number of independent
+    draws, for values (draws, populations, size)."""
     half = len(values) // 2
     halves = np.concatenate([values[:half], values[half : 2 * half]], axis=1)
     between, within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
@@ -388,8 +394,12 @@ def agreement(values: Floats) -> tuple[float, float]:
 
 
 class _Populations:
-    """Draws of one table: log probabilities `at` (4, 3, populations, size) of q and of nu[., r], human probabilities
-    `p` (3, ...), the log ratio of posterior and proposal `log_weights`, and its `log_evidence` (populations,)."""
+    """Populations of draws for one table.
+
+    `at` (4, 3, populations, size) are the log probabilities of q and of each nu[., r], `p` (3, populations, size) the
+    human probabilities, `log_weights` (populations, size) the log ratios of posterior and proposal, and `log_evidence`
+    (populations,) the log evidence.
+    """
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng, pseudo = rng, _pseudo_counts(counts)
@@ -401,7 +411,7 @@ class _Populations:
         self.p, self.log_weights = self._weighted(self.at)
 
     def heat(self) -> None:
-        """Increase t as far as the mean population keeps enough effective draws, and resample by weight."""
+        """Increase t as far as at least 60 % of the draws (on average) stay effective, and resample draws by weight."""
         relative = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
         step = 1 - self.t
         while step > 1e-9 and _effective_rate(step * relative) < _RESAMPLED_RATE:
@@ -412,15 +422,15 @@ class _Populations:
         cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
         steps = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
         picked = np.stack([np.searchsorted(*pair) for pair in zip(cumulative, steps, strict=True)])
-        # shuffled, as moves use the two halves of a population separately
+        # shuffled, because moves use the two halves of a population separately
         picked = self._rng.permuted(np.minimum(picked, _SIZE - 1), axis=1)
         rows = np.arange(_POPULATIONS)[:, np.newaxis]
         self.at, self.p = self.at[..., rows, picked], self.p[..., rows, picked]
         self.log_weights = self.log_weights[rows, picked]
 
     def move(self, times: int) -> None:
-        """Propose this many moves of every draw: alternately along the difference of two draws of the other half of its
-        population, and to a new q or nu[., r] from the proposal."""
+        """Propose this many moves of every draw, alternately a step along the difference of two draws from the other
+        half of the population, and a new q or nu[., r] from the proposal."""
         half, rng, rows = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
         parts = np.arange(_SIZE).reshape(2, half)
         for k in range(times):
@@ -433,7 +443,7 @@ class _Populations:
             for moved, other in (parts, parts[::-1]):
                 first, second = other[rng.integers(half, size=(2, _POPULATIONS, half))]
                 step = self.at[..., rows, first] - self.at[..., rows, second]
-                # all blocks, or some of them; a step length of 1 jumps between modes
+                # moves all blocks or a random subset; a step length of 1 jumps between modes
                 chosen = rng.random((4, 1, _POPULATIONS, half)) < rng.choice([0.3, 1.0])
                 length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half))
                 noise = 1e-3 * rng.standard_normal(step.shape)
@@ -441,8 +451,8 @@ class _Populations:
                 self._accept(moved, at - _log_sum(at, axis=1))
 
     def _accept(self, moved: NDArray[np.intp], at: Floats, *, fresh: int | None = None) -> None:
-        """Metropolis-Hastings step: `at` (4, 3, populations, moved) from a symmetric move of log odds, or with one
-        block drawn from the proposal, whose density cancels in the ratio."""
+        """Accept or reject `at` (4, 3, populations, moved): a symmetric move of log odds or, if `fresh` is a block, a
+        draw of this block from the proposal, whose density cancels in the Metropolis-Hastings ratio."""
         p, log_weights = self._weighted(at)
         blocks = [block for block in range(4) if block != fresh]
         # in log odds the Dirichlet density is prod share^shape
@@ -454,14 +464,14 @@ class _Populations:
             state[..., moved] = np.where(accepted, proposed, state[..., moved])
 
     def _weighted(self, at: Floats) -> tuple[Floats, Floats]:
-        """Human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
+        """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
         log_pi = at[0] + np.swapaxes(at[1:], 0, 1)  # [human, metric]
         log_p = _log_sum(log_pi, axis=1)[:, 0]
         by_margin, by_cell = (power[:, np.newaxis, np.newaxis] for power in self._powers)
         return np.exp(log_p), (by_margin * log_p + by_cell * log_pi.sum(axis=1)).sum(axis=0)
 
     def _drawn(self, block: int | slice, size: tuple[int, ...]) -> Floats:
-        """Log probabilities (..., 3, *size) from the proposal, also below the smallest float."""
+        """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
         shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
         whole = (*shapes.shape[:-2], *size)

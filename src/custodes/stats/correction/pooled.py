@@ -1,4 +1,4 @@
-"""The estimator `pooled`: margins of all pairs from one additive model, which uses every annotation for every pair."""
+"""The estimator `pooled`: one additive model of all pairs, in which every annotation informs every margin."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _NOISE = 1e-9
 
 
 class Margins(NamedTuple):
-    """Margins of all pairs under an additive model: (..., pairs), unless another shape is stated.
+    """Margins of all pairs under an additive model.
 
-    `margin`, its standard `error` and `freedom` (...), clusters - 1; the number of annotated `clusters` (...);
-    `additivity_p` (...), the p-value of "margins are differences of system levels".
+    - `margin`, `error` (..., pairs): the margin of each pair and its standard error.
+    - `freedom` (...): degrees of freedom, which are the number of clusters - 1.
+    - `clusters` (...): number of annotated clusters.
+    - `additivity_p` (...): p-value of the hypothesis that margins are differences of system levels.
     """
 
     margin: Floats
@@ -40,20 +42,24 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Estimate):
-    """An estimate for all pairs (..., pairs), with the number of `clusters` and `additivity_p` (...)."""
+    """An estimate for all pairs (..., pairs), with `clusters` (...) and `additivity_p` (...) as in `Margins`."""
 
     clusters: NDArray[np.int64]
     additivity_p: Floats
 
 
 def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) -> Margins:
-    """Least-squares fit of E[sign of (a, b)] = s_a - s_b to all annotations: (..., pairs).
+    """Return the least-squares fit of E[sign of (a, b)] = s_a - s_b to all annotations, which have equal weights.
 
-    All annotations have equal weights. The covariance is clustered by unit, times G / (G - 1). Additivity is tested by
-    the largest difference between the mean and the pooled margin of a pair, times the root of its number of
-    annotations, against the same statistic under `flips` random signs of whole clusters (wild cluster bootstrap); p =
-    (b + 1) / (flips + 1). NaN: margins between systems that are not connected by annotations, errors with one cluster,
-    and the p-value if no pair's mean can differ from the model (as with two systems) or without flips.
+    The covariance is clustered by unit and multiplied by G / (G - 1) for G clusters.
+
+    Additivity is tested with a wild cluster bootstrap. For each pair, the statistic is the absolute difference between
+    the pair's mean and its pooled margin, times the square root of the pair's number of annotations. The largest value
+    over all pairs is computed again under each of `flips` random sign changes of whole clusters. If b of these values
+    are at least as large as the observed value, p = (b + 1) / (flips + 1).
+
+    A margin is NaN if annotations do not connect the two systems. Errors are NaN if there is only one cluster. The
+    p-value is NaN without flips, or if no pair's mean can differ from the model (as with two systems).
 
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
@@ -61,7 +67,7 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     >>> pooled_margins(items, flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
-    Source: ours; Cameron, Gelbach and Miller 2008 (clusters, wild bootstrap).
+    Source: ours; clusters and wild bootstrap: Cameron, Gelbach and Miller 2008.
     """
     signs, systems = items.human, items.systems
     n_units = int(items.units.max(initial=-1)) + 1
@@ -78,10 +84,11 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
 
 
 def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
-    """Estimates of all pairs from the pooled margins.
+    """Return the estimates of all pairs from the pooled margins.
 
-    No pair is decided (interval [-1, 1], theta 1/2) with fewer than 20 clusters, or for systems that are not connected
-    by annotations. If additivity is rejected at .05, every pair is estimated from its own annotations alone.
+    If there are fewer than 20 clusters, or annotations do not connect the two systems of a pair, the pair is undecided:
+    its interval is [-1, 1] and its theta 1/2. If additivity is rejected at level .05, every pair is estimated only from
+    the pair's annotations.
     """
     fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
     enough = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
@@ -103,20 +110,20 @@ def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_
 
 
 def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
-    """Notes on reasons why the pairs of a study are not pooled."""
+    """Yield notes that say why the pairs of a study are not pooled."""
     clusters, p = int(estimate.clusters), float(estimate.additivity_p)
     if clusters < FEWEST_CLUSTERS:
-        needed = f"{clusters} annotated items or clusters, and {FEWEST_CLUSTERS} are needed"
+        needed = f"there are {clusters} annotated items or clusters, and at least {FEWEST_CLUSTERS} are needed"
         yield Remark("few-clusters", f"pooled decides no pair{where}: {needed}", clusters)
     elif p <= ADDITIVITY_LEVEL:
-        so = "the rows of pooled equal those of human"
-        yield Remark("not-additive", f"margins are not differences of system levels{where} (p = {p:.3f}): {so}")
+        so = "therefore the rows of pooled equal the rows of human"
+        yield Remark("not-additive", f"margins are not differences of system levels{where} (p = {p:.3f}); {so}")
 
 
 def _fit(
     signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, turned: Floats
 ) -> tuple[NDArray[Any], ...]:
-    """The fields of `Margins` for (replications, pairs, items)."""
+    """Return the fields of `Margins` for signs (replications, pairs, items)."""
     rated = signs != ABSENT
     number = unit_sums(rated, units=units, n_units=n_units)  # (replications, pairs, units)
     total = unit_sums(np.where(rated, signs, 0), units=units, n_units=n_units)
@@ -137,8 +144,9 @@ def _fit(
     correction = (clusters / np.where(clusters > 1, clusters - 1, np.nan))[:, np.newaxis]
     error = np.sqrt((influence**2).sum(axis=2) * correction)
 
-    # Mean of the pair minus its pooled margin, by cluster. Standardised by the number of annotations instead of their
-    # variation: a few equal annotations have none, and would reject.
+    # Contribution of each cluster to the difference between a pair's mean and its pooled margin. The difference is
+    # standardised by the number of annotations: their variation is 0 if they are few and equal, so that dividing by it
+    # would reject additivity.
     gap = np.where(n > 0, 1 / np.sqrt(np.maximum(n, 1)), 0.0)[..., np.newaxis] * residual
     gap -= np.sqrt(n)[..., np.newaxis] * influence
     largest = np.abs(gap.sum(axis=2)).max(axis=1, initial=0.0)
@@ -158,14 +166,14 @@ def _fit(
 POOLED = Estimator(
     name="pooled",
     label="Pooled",
-    doc="Human annotations alone, one additive model over all pairs: E[preference] = s_a - s_b.",
+    doc="Only human annotations, in one additive model of all pairs: E[preference] = s_a - s_b.",
     estimate=pooled,
     uses_metric=False,
     needs_items=True,
     assumes=Remark(
         "additivity",
-        "pooled margins assume that the margin of a pair is the difference of two system levels; where a test refutes"
-        " it, every pair is judged by its own annotations",
+        "pooled margins assume that the margin of a pair is the difference of two system levels; if a test rejects this"
+        " assumption, every pair is estimated only from its annotations",
     ),
     remarks=_remarks,
 )

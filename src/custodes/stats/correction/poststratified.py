@@ -1,4 +1,4 @@
-"""The estimator `poststratified`: human preferences given the preference of the metric, averaged over the metric."""
+"""The estimator `poststratified`: human preferences given the metric's preference, averaged over metric preferences."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 STRATUM_PRIOR = 1 / 3
-"""Pseudo-annotations of each human preference in each stratum (a metric preference, or none)."""
+"""Pseudo-annotations of each human preference in each stratum.
 
-# Averaged functions: win, tie, loss, and win - loss. Columns: the human preference.
+A stratum contains the items with one metric preference, or the items without a metric rating.
+"""
+
+# The rows are the averaged functions win, tie, loss and win - loss; the columns are the human preferences.
 _FUNCTIONS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]], dtype=np.float64)
 
 
 def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
-    """Posterior moments of p_h = sum_r q_r nu[h|r], for tables (...).
+    """Return posterior means and variances (..., 4) of win, tie, loss and margin, for tables (...).
 
-    Strata r are the metric's preferences, and a stratum of human ratings without metric ratings. q is Dirichlet(items
-    in the stratum, + 1/3 for metric preferences), nu[.|r] Dirichlet(human preferences in it + 1/3), all independent. A
-    stratum without annotations thus has equal prior probabilities of wins, ties and losses, with the weight of one
-    annotation. Metric-only items count if at least one item has both ratings. The result is never NaN: without ratings
-    all preferences are equally probable.
+    The probability of human preference h is p_h = sum_r q_r nu[h|r]. The strata r are the three metric preferences and
+    a fourth stratum of human ratings without metric ratings. q is Dirichlet with the number of items in each stratum,
+    plus 1/3 for each metric preference. nu[.|r] is Dirichlet(counts of human preferences in the stratum + 1/3). All
+    are independent. A stratum without annotations thus has equal prior probabilities of wins, ties and losses, with the
+    weight of one annotation. Metric-only items count only if at least one item has both ratings. The result is never
+    NaN: without ratings, all preferences are equally probable.
 
     >>> mean, variance = poststratified_moments(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -29,7 +33,7 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
     >>> mean.round(3).tolist()
     [0.402, 0.229, 0.37, 0.032]
 
-    Source: ours; the two factors are those of the exact sampler's proposal.
+    Source: ours; q and nu are also the factors of the proposal in the estimator `mixture`.
     """
     paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
     by_stratum = np.concatenate([np.swapaxes(paired, -1, -2), human_only[..., np.newaxis, :]], axis=-2)
@@ -51,18 +55,19 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 
 
 def poststratified_margin(counts: Counts) -> Floats:
-    """Posterior mean of p_win - p_loss, for tables (...).
+    """Return the posterior mean of p_win - p_loss for tables (...).
 
-    Nearly that of the mixture model, under which q_r nu[h|r] is also the maximum likelihood estimate of the joint
-    table.
+    It is nearly the posterior mean under the mixture model, because q_r nu[h|r] is also the maximum likelihood estimate
+    of the joint table under that model.
     """
     return poststratified_moments(counts)[0][..., 3]
 
 
 def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
-    """Beta distributions with the moments of `poststratified_moments`.
+    """Return estimates from Beta distributions that have the moments of `poststratified_moments`.
 
-    Compared with draws from the model, theta differs by at most .05 with 10 annotations of a pair, and .01 with 50.
+    Compared with draws from the model, theta differs by at most .05 with 10 annotations of a pair and by at most .01
+    with 50 annotations.
     """
     from scipy.special import betainc, betaincinv
 
@@ -89,7 +94,7 @@ def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
 POSTSTRATIFIED = Estimator(
     name="poststratified",
     label="Poststratification",
-    doc="Human preference given the metric's, weighted by the frequencies of the metric's preferences.",
+    doc="Human preferences given the metric's preference, weighted by the frequencies of the metric's preferences.",
     estimate=_by_beta,
     point=poststratified_margin,
 )

@@ -1,4 +1,4 @@
-"""The estimator `ppi`: prediction-powered inference (PPI++) for the margin from few human and many metric labels."""
+"""The estimator `ppi`: prediction-powered inference (PPI++) from few human labels and many metric labels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from custodes.stats.ratios import ratio
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 _NORMAL_FROM = 50  # minimum number of labels for normal quantiles
-_WORST_ERROR = 2  # error of a metric label `win` for a human label `loss`
-_NOISE = 1e-12  # smaller variances of -1, 0, 1 are rounding errors
+_WORST_ERROR = 2  # the error if the metric's label is `win` and the human label is `loss`
+_NOISE = 1e-12  # smaller variances of the labels -1, 0, 1 are rounding errors
 
 
 class Margin(NamedTuple):
-    """A margin p_win - p_loss (...), its standard error and the degrees of freedom of its t quantiles (inf: normal).
+    """A margin p_win - p_loss (...), its standard error, and the degrees of freedom of its t quantiles (inf: normal).
 
-    The error is NaN if there are too few labels for it.
+    The error is NaN if there are fewer than two labels.
     """
 
     margin: Floats
@@ -28,15 +28,17 @@ class Margin(NamedTuple):
 
 
 def ppi_margin(counts: Counts) -> Margin:
-    """PPI++ estimate of the margin, for tables (...).
+    """Return the PPI++ estimate of the margin for tables (...), not clipped to [-1, 1].
 
-    Labels are +1, 0, -1. Metric labels of all items predict the human labels, with the power-tuning weight lambda, and
-    the paired items correct the bias (rectifier). Without metric-only items this is the mean of the human labels. Human
-    labels on items without metric labels are an independent second estimate, combined by inverse variance (with one
-    label variance for all). If the rectified labels do not vary at all, their variance cannot be estimated: one more
-    item with the largest error is added, so that a few equal labels do not lead to a decision. Not clipped to [-1, 1].
-    t quantiles with labels - 1 degrees of freedom are used with fewer than 50 labels. NaN without labels; the error
-    also with one label.
+    Labels are +1, 0, -1. The metric's labels of all items predict the human labels with the power-tuning weight lambda,
+    and the paired items correct the bias of this prediction (rectifier). Without metric-only items, the estimate is the
+    mean of the human labels. Human labels of items without metric labels give a second, independent estimate, whose
+    variance is computed from all human labels. Both estimates are combined with inverse-variance weights.
+
+    If the rectified labels do not vary at all, their variance cannot be estimated. One more item with the largest error
+    is then assumed, so that a few equal labels do not lead to a decision. With fewer than 50 human labels, the degrees
+    of freedom of t quantiles are the number of labels - 1. The margin is NaN without human labels; the error is NaN
+    with fewer than two human labels.
 
     >>> margin, error, freedom = ppi_margin(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -56,7 +58,7 @@ def ppi_margin(counts: Counts) -> Margin:
     everything = metric + metric_only
     total = n + many
     spread = _variance(everything) * ratio(total, total - 1)
-    # lambda as in ppi_py, clipped to [0, 1]; 0 without metric labels, or without metric-only items
+    # lambda as in ppi_py, clipped to [0, 1]; 0 if there are no metric-only items or the metric's labels do not vary
     tuned = ratio(covariance, (1 + ratio(n, many)) * spread)
     tuned = np.where((many > 0) & (spread > _NOISE), np.clip(tuned, 0, 1), 0.0)
 
@@ -76,13 +78,13 @@ def ppi_margin(counts: Counts) -> Margin:
 
 
 def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = None) -> Floats:
-    """share * first + (1 - share) * second; a term with weight 0 may be undefined."""
+    """Return share * first + other * second; `other` is 1 - share by default. A term of weight 0 may be undefined."""
     rest = 1 - share if other is None else other
     return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
 
 
 def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
-    """The variance of n labels; if all labels are equal, the variance of n + 1 labels, one with the largest error."""
+    """Return the variance of n labels; if all labels are equal, one more label with the largest error is assumed."""
     return np.where(variance > _NOISE, variance, ratio(np.full_like(n, _WORST_ERROR**2), n))
 
 
@@ -97,7 +99,7 @@ def _variance(outcome: Floats) -> Floats:
 PPI = Estimator(
     name="ppi",
     label="PPI++",
-    doc="Human margin, adjusted by the metric's labels of the other items (PPI++; Angelopoulos et al. 2023).",
+    doc="Human margin, adjusted by metric labels of items without human labels (PPI++; Angelopoulos et al. 2023).",
     estimate=lambda counts, confidence, **_: Estimate.by_t(*ppi_margin(counts), confidence=confidence),
     point=lambda counts: ppi_margin(counts).margin,
 )

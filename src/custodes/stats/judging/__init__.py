@@ -1,1 +1,1 @@
-"""Biases of one judge: order, length, failures; and the accuracy of several judges together."""
+"""Biases of one judge (order, length, failures), and the joint accuracy of several judges."""

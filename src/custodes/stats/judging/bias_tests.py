@@ -1,4 +1,4 @@
-"""Tests of position bias, and tests whether failures depend on systems, orders or lengths."""
+"""Tests of position bias, and tests of whether failures depend on systems, orders or lengths."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from custodes.stats.ratios import ratio
 LEAST_FAILURES = 5
 """Minimum number of failures for a test."""
 ENOUGH = 100
-"""Draws at least as extreme as the data after which sampling stops, as significance is out of reach."""
+"""Sampling stops after this number of draws at least as extreme as the data, because significance is out of reach."""
 NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 
 class Tested(NamedTuple):
-    """An estimate whose value is 0 under the null hypothesis, with interval and p-value, (...) each; NaN if
+    """Estimates (...) of quantities that are 0 under the null hypothesis, with intervals and p-values (...); NaN if
     undefined."""
 
     estimate: Floats
@@ -29,12 +29,14 @@ class Tested(NamedTuple):
 
 
 def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> Tested:
-    """Test of sums / sizes = 0, both (k, units): the contribution of each cluster to numerator and denominator.
+    """Test of the hypothesis that the ratio of two sums over clusters is 0.
 
-    Under the null hypothesis the contribution of a cluster has either sign with equal probability. So the score is
-    divided by the root of the sum of its squares, as in a sign test by clusters, with the factor of `few_clusters`;
-    `wider` (k,) is a further factor of the variance. The interval contains the values that the test does not reject.
-    NaN without data; if no cluster has a nonzero sum, p is 1 and there is no interval.
+    `sums` and `sizes` (k, units) are the contributions of each cluster to numerator and denominator. Under the null
+    hypothesis, the contribution of a cluster to the numerator is positive or negative with equal probability. So the
+    score is the sum divided by the root of the sum of squared contributions, as in a sign test by clusters. The sum of
+    squares is multiplied by the factor of `few_clusters` and by a further factor of the variance, `wider` (k,). The
+    interval contains the values that the test does not reject. Results are NaN without data. If no cluster has a
+    nonzero sum, p is 1 and there is no interval.
 
     >>> result = slot_test(np.ones((1, 9)), 2 * np.ones((1, 9)), wider=np.ones(1), confidence=0.95)
     >>> result.estimate.item(), round(result.p_value.item(), 4)
@@ -63,12 +65,14 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:
-    """P-value of "failures do not depend on these features": failed (n,), features (k, n), units (n,) clusters.
+    """P-value of the hypothesis that failures do not depend on some features.
 
-    The statistic is the largest |z| of a feature, where z compares the feature's sum over failures with its sum over
-    equally many verdicts drawn at random. It is compared with the same statistic of `draws` random draws (fewer if it
-    is clearly not significant). If failures come in clusters, z is divided by the root of their design effect (over all
-    features, at least 1). NaN with fewer than five failures (or successes), or if no feature varies.
+    `failed` (n,) marks failures, `features` (k, n) are the features, and `units` (n,) are the clusters of verdicts. For
+    each feature, z compares the sum of the feature over failures with its sum over equally many verdicts drawn at
+    random. The statistic is the largest |z| of a feature. It is compared with the same statistic of `draws` random
+    draws, or of fewer draws if it is clearly not significant. If failures come in clusters, z is divided by the root of
+    their design effect, which is computed over all features and is at least 1. The p-value is NaN with fewer than five
+    failures or five successes, or if no feature varies.
 
     >>> failed = np.arange(60) < 8
     >>> rng = np.random.default_rng(0)

@@ -12,13 +12,15 @@ from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
 LEAST_OF_BIN = 30
-"""Minimum number of verdicts of a bin, if there are enough."""
+"""Minimum number of verdicts in a bin, if there are enough verdicts."""
 LEVEL = 1e-9
-"""Probabilities that differ by less are equal."""
+"""Probabilities that differ by less than this value count as equal."""
 
 
 def brier(chances: Floats, outcome: Ints) -> Floats:
-    """Brier score: probabilities (n, k) of outcomes, observed outcomes (n,) -> sums of squared errors (n,), 0 to 2.
+    """Brier score of each forecast, from 0 to 2: probabilities (n, k) of outcomes, observed outcomes (n,) -> (n,).
+
+    The score is the sum of squared errors of the probabilities.
 
     >>> brier(np.array([[0.7, 0.1, 0.2]]), np.array([0])).round(2).tolist()
     [0.14]
@@ -30,8 +32,11 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
 
 def constant_forecast(outcome: Ints) -> Floats:
-    """Probabilities (3,) of outcomes (n,) that are 0 (first wins), 1 (tie) or 2: the proportion of ties, and half of
-    the decided outcomes for each side, so that the order of the systems has no effect.
+    """A constant forecast (3,): probabilities that the first system wins, that both tie, and that the second system
+    wins.
+
+    `outcome` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
+    with half of the remaining probability, so that the order of the systems has no effect.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
@@ -41,10 +46,10 @@ def constant_forecast(outcome: Ints) -> Floats:
 
 
 def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
-    """Confidence and correctness: (n, k), (n,) -> (n,) each.
+    """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
-    Confidence is the probability of the most likely outcome; correctness is whether it occurred, or with several most
-    likely outcomes the proportion of them that occurred.
+    Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If
+    several outcomes are most likely, correctness is 1 divided by their number if one of them occurred.
 
     >>> sure_and_right(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
@@ -55,7 +60,9 @@ def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
 
 
 def bins_of(sure: Floats) -> Ints:
-    """(n,): bin of each confidence, from 0; at most ten bins, with similar numbers of verdicts, at least thirty.
+    """Bin of each confidence (n,), numbered from 0. There are at most ten bins.
+
+    Bins have similar numbers of verdicts, at least thirty if there are enough verdicts.
 
     >>> bins_of(np.repeat([0.5, 0.9], 30)).tolist() == [0] * 30 + [1] * 30
     True
@@ -69,8 +76,8 @@ def bins_of(sure: Floats) -> Ints:
 def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
     """Mean of `right` (n,) in each bin with Wilson bounds, (bins,) each.
 
-    The number of verdicts is reduced by the design effect of clusters `units`; in a bin with only correct or only wrong
-    verdicts, a cluster counts as one verdict.
+    The number of verdicts is divided by the design effect of the clusters in `units`. In a bin with only correct or
+    only wrong verdicts, each cluster counts as one verdict.
 
     >>> result = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
     >>> [round(float(own[0]), 2) for own in result]
@@ -93,10 +100,10 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
 
 
 def known_variance(chances: Floats, comparisons: Ints) -> float:
-    """Variance of the number of most likely outcomes that occur, if the probabilities (n, k) are calibrated.
+    """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
-    Verdicts on the same comparison (`comparisons`, (n,)) share one outcome, which occurs with the mean of their
-    probabilities.
+    Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
+    of the probabilities of these verdicts.
 
     >>> one = np.array([[0.9, 0.0, 0.1]])
     >>> [round(known_variance(np.repeat(one, 2, axis=0), own), 2) for own in (np.array([0, 1]), np.array([0, 0]))]
@@ -116,11 +123,11 @@ def known_variance(chances: Floats, comparisons: Ints) -> float:
 
 
 def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float) -> Tested:
-    """Mean of `sure` (n,) minus mean of `right`, and a test of 0 by clusters `units`.
+    """Mean of `sure` (n,) minus mean of `right` (n,), with a test of whether this difference is 0.
 
-    The variance of the number of right verdicts is the larger of `least_variance` (implied by the probabilities) and
-    the estimate over clusters (with the factor of `few_clusters`), so that shared errors within a cluster count;
-    Student's t.
+    The test uses Student's t, with clusters `units`. The variance of the number of right verdicts is the larger of two
+    values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
+    `few_clusters`. So shared errors within a cluster count.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
     >>> result = surer_than_right(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
@@ -151,8 +158,8 @@ def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, unit
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
-    The error is the mean over verdicts of the absolute difference between the means of `right` and of `sure` in their
-    bin.
+    In each bin, take the absolute difference between the mean of `right` and the mean of `sure`. The error is the mean
+    of these differences, weighted by the number of verdicts in each bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]

@@ -14,12 +14,14 @@ from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
 ALL_SUBSETS = 8
-"""Up to this many judges all subsets are tried; with more, the best subset is extended step by step."""
+"""Up to this number of judges, all subsets are tried. With more, the best subset is extended step by step."""
 LONGEST = 9
 
 
 def correct(verdicts: Signs, people: Signs) -> Floats:
-    """Correctness of each verdict: (..., n) and (n,) -> (..., n); a tie against a decision counts 1/2.
+    """Correctness of each verdict: verdicts (..., n), human verdicts (n,) -> (..., n).
+
+    A verdict is half correct if it is a tie and the human verdict is not, or the reverse.
 
     >>> correct(np.array([1, 0, -1], dtype=np.int8), np.array([1, 1, 1], dtype=np.int8)).tolist()
     [1.0, 0.5, 0.0]
@@ -28,9 +30,9 @@ def correct(verdicts: Signs, people: Signs) -> Floats:
 
 
 def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
-    """Mean correlation of the errors of two judges: errors (judges, n), units (n,), weights (R, units) -> (R,).
+    """Mean correlation between the errors of two judges: errors (judges, n), units (n,), weights (R, units) -> (R,).
 
-    NaN if fewer than two judges have errors, or if errors do not vary.
+    Pairs in which a judge's errors do not vary are left out. The result is NaN if no pair remains.
     """
     n = weights.shape[1]
     sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
@@ -43,15 +45,17 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
             others = slice(i + 1 + some.start, i + 1 + some.stop)
             both = weighted_sums(weights, unit_sums(one * errors[others], units=units, n_units=n))
             scale = spread[:, [i]] * spread[:, others]
-            covariance = np.where(scale > 1e-12, both / number - mean[:, [i]] * mean[:, others], 0.0)
-            total += ratio(covariance, scale).sum(axis=1), (scale > 1e-12).sum(axis=1)
-    return ratio(np.nan_to_num(total[0]), total[1])
+            covariance = both / number - mean[:, [i]] * mean[:, others]
+            defined = scale > 1e-12  # a judge without errors has no correlation
+            total += np.where(defined, ratio(covariance, scale), 0.0).sum(axis=1), defined.sum(axis=1)
+    return ratio(*total)
 
 
 def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
-    """Effective number of judges with independent errors, for k judges with this error correlation (...).
+    """Effective number of judges with independent errors, for k = `judges` judges and an error correlation (...).
 
-    More than k if errors compensate each other; NaN for a correlation of -1 / (k - 1) or less, where it is unbounded.
+    The number exceeds k if errors compensate each other. It is NaN for a correlation of -1 / (k - 1) or less, where it
+    is unbounded.
 
     >>> effective_size(6, np.array([-0.1, 0.0, 1.0, -0.2])).tolist()
     [12.0, 6.0, 1.0, nan]
@@ -63,8 +67,9 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
 
 def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
-    """Judges whose majority vote has the highest accuracy, from verdicts (judges, n) and people (n,); the smallest set
-    if several are equal.
+    """Judges whose majority vote has the highest accuracy, from verdicts (judges, n) and human verdicts (n,).
+
+    If several sets of judges are equally accurate, the smallest set is returned.
 
     >>> truth = np.array([1, 1, -1, 1], dtype=np.int8)
     >>> poor = truth * np.array([[1, 1, 1, -1], [1, 1, -1, 1], [-1, 1, 1, 1]], dtype=np.int8)
@@ -93,7 +98,7 @@ def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
 
 
 def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
-    """The side that more judges prefer, else a tie: (judges, ...) -> (...).
+    """Majority vote: the side that more judges prefer, or a tie if there is none: (judges, ...) -> (...).
 
     >>> majority(np.array([[1, 1], [1, 0], [-1, -1]])).tolist()
     [1, 0]
@@ -102,10 +107,10 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
 
 
 def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
-    """Correctness (n,) on each fold of the best subset and the best single judge, which are selected on all other
-    folds.
+    """Correctness of the best subset of judges and of the best single judge, (n,) each.
 
-    verdicts (judges, n), people (n,), fold (n,). So the difference between the two has no selection bias.
+    verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
+    So the difference between subset and judge has no selection bias.
     """
     subset, single = np.full((2, people.size), np.nan)
     for k in np.unique(fold):

@@ -20,7 +20,8 @@ GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # denser where t
 
 
 def normal_scores(values: Floats, strata: Ints) -> Floats:
-    """Normal scores (n,) of values (n,) within each stratum (n,), with mean 0 and variance 1; 0 if all are equal.
+    """Normal scores (n,) of values (n,) within each stratum (n,), with mean 0 and variance 1; 0 if all values are
+    equal.
 
     >>> normal_scores(np.array([2.0, -1.0, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 1, 1])).round(2).tolist()
     [1.22, -1.22, 0.0, 0.0, 0.0]
@@ -46,10 +47,11 @@ def centred(values: NDArray[Any], strata: Ints) -> Floats:
 
 
 def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
-    """Thresholds (n strata, 2) of a latent normal variable between loss and tie, and between tie and win.
+    """Thresholds of a latent normal variable in each of n strata: (n, 2).
 
-    From verdicts (m,) with their strata (m,). Half a verdict is added to each side, so that both are finite if one side
-    always won.
+    The first threshold is between loss and tie, the second between tie and win. They are estimated from verdicts (m,)
+    with their strata (m,). Half a verdict is added to each side, so that both thresholds are finite if one side always
+    won.
 
     >>> cuts(np.array([1, 1, 0, -1], dtype=np.int8), np.zeros(4, dtype=int), 1).round(2).tolist()
     [[-0.52, 0.0]]
@@ -64,11 +66,11 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
 def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
     """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
 
-    Computed from the mean product (...) of the two verdicts, each centred within strata, the thresholds (`cuts`,
-    (strata, 2)) of each verdict, and the number of verdicts per stratum (strata,).
+    `product` (...) is the mean product of the two verdicts, each centred within strata. `first` and `second` (strata,
+    2) are the thresholds of the two raters (see `cuts`). `weight` (strata,) is the number of verdicts per stratum.
 
-    In one stratum without ties and with centred verdicts it is sin(pi/2 times the mean product). Products beyond those
-    of a correlation of .999 are clipped.
+    In one stratum without ties and with centred verdicts, the correlation is sin(pi/2 times the mean product). Products
+    that exceed those of a correlation of .999 are clipped.
 
     >>> middle = np.zeros((1, 2))
     >>> behind_verdicts(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
@@ -92,10 +94,11 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
 
 
 def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
-    """Correlation of the latent variable behind verdicts with a score that is standard normal in each stratum
-    (polyserial).
+    """Polyserial correlation between the latent variable behind verdicts and a score.
 
-    From the mean product (...), the `cuts` (strata, 2), and the number of verdicts per stratum (strata,).
+    The score is standard normal in each stratum. `product` (...) is the mean product of verdict and score. `cut`
+    (strata, 2) are the thresholds of the verdicts (see `cuts`), and `weight` (strata,) is the number of verdicts per
+    stratum.
 
     >>> product = np.array([np.sqrt(2 / np.pi) / 2])
     >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
@@ -107,7 +110,8 @@ def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDAr
 
 
 def density(cut: Floats) -> Floats:
-    """Sum of the normal densities at both `cuts` (..., 2): the information of a verdict on the latent variable.
+    """Sum of the normal densities at both thresholds `cut` (..., 2): the information of a verdict on the latent
+    variable.
 
     >>> density(np.zeros((1, 2))).round(2).tolist()
     [0.8]

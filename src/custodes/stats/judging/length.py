@@ -2,10 +2,10 @@
 
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
 even after adjustment for human verdicts, because these measure quality only imperfectly. Two annotators solve this
-problem: quality is defined as their common part, so their agreement shows the proportion of noise in a verdict (errors
-in variables). With one annotator only bounds can be computed. Correlations are on the latent scale (see `latent`), so
-that a judge may be more or less decisive than annotators, and within pairs of systems: over all pairs quality has a
-mixture distribution, which is not normal.
+problem. Quality is defined as their common part, so their agreement shows the proportion of noise in a verdict (errors
+in variables). With one annotator, only bounds can be computed. Correlations are on the latent scale (see `latent`), so
+that a judge may be more or less decisive than annotators. They are computed within pairs of systems, because quality
+over all pairs has a mixture distribution, which is not normal.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ from custodes.stats.system_scores import weighted_item_mean
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
-"""Minimum latent correlation of two annotators, adjusted for length, at which they are taken to measure quality."""
+"""Minimum latent correlation of two annotators, adjusted for length. Below it, they do not count as measuring
+quality."""
 
 LEAST_OF_STRATUM = 10
 """Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
 
 LEAST_WON = 0.1
-"""Minimum proportion of verdicts on a pair of systems that either system must win. With less, or with nearly all ties,
-a ceiling of coarse ratings hides quality and latent normality does not hold."""
+"""Minimum proportion of the verdicts on a pair of systems that each of the two systems must win. With less, or with
+nearly all ties, a ceiling of coarse ratings hides quality, and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
-"""One point of margin: standard deviation of the effect of non-normal quality (coarse ratings) on a fair judge in
-simulations. It is added to the standard error; otherwise many comparisons would make it a finding."""
+"""Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge. It
+is about one point of margin. It is added to the standard error; otherwise many comparisons would make this effect
+significant."""
 
 
 class LengthBias(NamedTuple):
-    """Latent correlations with log length of a judge and of annotators, and the `excess` of the judge that annotators
-    do not explain, with interval and p-value; `identified`: whether the data determine its sign."""
+    """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
+
+    `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
+    `identified` is whether the data determine the sign of the excess.
+    """
 
     judge: float
     people: float
@@ -54,7 +59,7 @@ class LengthBias(NamedTuple):
 
     @classmethod
     def unknown(cls) -> LengthBias:
-        """All values unknown."""
+        """A result with all values unknown."""
         nan = float("nan")
         return cls(nan, nan, nan, nan, nan, nan, identified=False)
 
@@ -64,14 +69,18 @@ def length_bias(
 ) -> LengthBias:
     """Test whether a judge's preference for length exceeds what quality, as rated by annotators, explains.
 
-    judge (n,) and people (annotators, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
-    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only informative strata are used
-    (`in_telling_strata`). With latent correlations R within strata (y judge, h and h' two annotators, L length), a fair
-    judge has R_yL R_hh' = R_yh R_h'L: all dependence is through quality. The difference is tested by Student's t with
-    the jackknife over clusters and `MODEL_ERROR`, for all pairs of annotators jointly; `excess` is the difference on
-    the scale of a correlation. With one annotator R_hh' is unknown: `excess` assumes an annotator without noise,
-    interval and p-value are the least favourable over all possible values, and `identified` is False if their signs
-    differ.
+    `judge` (n,) and `people` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent. `length` (n,) is the log
+    ratio of lengths, NaN if unknown. `strata` (n,) are the pairs of systems, and `units` (n,) are the clusters. Only
+    informative strata are used (`in_telling_strata`).
+
+    Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
+    A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
+    products is tested by Student's t, for all pairs of annotators jointly. Its standard error combines the jackknife
+    over clusters with `MODEL_ERROR`. `excess` is the difference on the scale of a correlation.
+
+    With one annotator, R_hh' is unknown. In this case `excess` assumes an annotator without noise. The interval and the
+    p-value are the least favourable over all possible values of R_hh', and `identified` is False if the sign of the
+    difference depends on this value.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -115,10 +124,10 @@ def length_bias(
 
 
 def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
-    """Comparisons in use (n,) with human verdicts in informative strata (n,).
+    """Mask (n,) of the comparisons in use that have human verdicts and lie in informative strata.
 
-    A stratum is informative with at least `LEAST_OF_STRATUM` comparisons in which either side won at least `LEAST_WON`
-    of the verdicts of the judge, and of the annotators.
+    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
+    `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
     >>> int(in_telling_strata(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
@@ -137,7 +146,8 @@ def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) ->
 
 
 def _bounded(moments: _Moments, quantile: float) -> LengthBias:
-    """Bounds with one annotator: an annotator without noise at one end, a judge without noise at the other."""
+    """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
+    noise."""
     judge, mine, both = moments.judge, moments.people, moments.agree[:, 0]
     spare = (1 - judge**2) * (1 - mine**2)
     partial = (both - judge * mine) / np.sqrt(spare)
@@ -154,7 +164,7 @@ def _bounded(moments: _Moments, quantile: float) -> LengthBias:
 
 
 def _jackknife(values: Floats) -> float:
-    """Jackknife standard error of the first value; each further value is computed without one block."""
+    """Jackknife standard error of the first value. Each further value is computed without one block."""
     left = values[1:]
     return float(np.sqrt((len(left) - 1) * left.var()))
 
@@ -166,11 +176,12 @@ def _p_value(t: float, blocks: int) -> float:
 
 
 class _Moments(NamedTuple):
-    """Latent correlations in every resample (R,): of the judge and of all annotators with length.
+    """Latent correlations in every resample (R,), of the judge and of all annotators with length.
 
-    With shape (R, annotators): `agree` of the judge with each annotator. With shape (R, pairs of annotators): `shared`
-    of the two, `crossed` of the judge with one times length with the other, `bent` of both with length, and `weight`,
-    the number of shared comparisons.
+    `agree` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape (R,
+    pairs of annotators). `shared` is the correlation of the two annotators. `crossed` is the correlation of the judge
+    with one annotator times the correlation of length with the second annotator, averaged over both orders. `bent` is
+    the product of the correlations of both annotators with length. `weight` is the number of shared comparisons.
     """
 
     judge: Floats
@@ -235,8 +246,10 @@ class _Moments(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Three slopes on length with the bounds of their intervals, (3,) each: of the judge, of the judge adjusted for
-    human verdicts, of annotators; NaN if undefined."""
+    """Three slopes on length, with the bounds of their intervals, (3,) each; NaN if undefined.
+
+    The slopes are those of the judge, of the judge adjusted for human verdicts, and of annotators.
+    """
 
     slope: Floats
     low: Floats
@@ -246,9 +259,10 @@ class Slopes(NamedTuple):
 def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Slopes:
     """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
 
-    judge (n,) verdicts 1, 0, -1; people (n,) mean human verdicts, NaN without any; length (n,), units (n,) the
-    clusters. Ties are left out. Standard errors are clustered. The second slope adjusts for noisy human verdicts, so
-    part of the effect of quality on length remains: it is descriptive and not a test.
+    `judge` (n,) are verdicts 1, 0, -1. `people` (n,) are mean human verdicts, NaN without any. `length` (n,) is the log
+    ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left out. Standard errors are clustered.
+    The second slope adjusts for noisy human verdicts, so part of the effect of quality on length remains. It is
+    descriptive and not a test.
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)

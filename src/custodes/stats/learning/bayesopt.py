@@ -1,4 +1,4 @@
-"""Bayesian optimisation: the maximum of an expensive function on the unit cube, with a Gaussian process."""
+"""Bayesian optimisation: find the maximum of an expensive function on the unit cube with a Gaussian process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ _REFIT = 5  # evaluations between choices of length and noise
 _RANDOM, _LOCAL = 500, 250  # random candidates, and candidates near the best, the latter several times
 _ROUNDS = 3
 _STARTS = 5  # number of best points to move
-_MOVED = 5  # coordinates moved at once, approximately: an optimum has many at a bound, which should stay
+_MOVED = 5  # mean number of coordinates moved at once: an optimum has many at a bound, which should stay
 _STEPS = (0.01, 0.5)  # standard deviation of a move
 _ROUNDING = 1e-13  # relative to the largest value: a smaller range is that of a constant objective
 _TINY = 1e-300
 
 
 class Optimum(NamedTuple):
-    """The best point (n_dims,) with its value, and all evaluated points (evaluations, n_dims) with their values."""
+    """Result of an optimisation.
+
+    `point` (n_dims,) is the best point, and `value` is its value. `points` (evaluations, n_dims) are all evaluated
+    points, and `values` (evaluations,) are their values.
+    """
 
     point: Floats
     value: float
@@ -36,8 +40,10 @@ class Optimum(NamedTuple):
 
 
 class _Process(NamedTuple):
-    """A Gaussian process conditioned on values at points (n, n_dims), in a form for fast posterior mean and
-    deviation."""
+    """A Gaussian process conditioned on values at points (n, n_dims).
+
+    Its form makes the computation of posterior means and standard deviations fast.
+    """
 
     points: Floats
     length: float
@@ -57,10 +63,12 @@ def maximise(
     """Maximise an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
 
     The objective maps points (m, n_dims) to values (m,). The first points are random. Each further point has the
-    largest expected improvement, among random candidates and points near the best, under a Gaussian process with a
-    Matern 5/2 kernel; its length scale and noise are refitted by marginal likelihood every few evaluations. NaN counts
-    as the lowest observed value; point and value are NaN if the objective is always NaN. Adding a constant or
-    multiplying by a positive number changes nothing. Takes n^3 steps per evaluation, so it is meant for a few hundred.
+    largest expected improvement among random candidates and points near the best points. The expected improvement is
+    computed with a Gaussian process with a Matern 5/2 kernel. The length scale and the noise are refitted by marginal
+    likelihood every few evaluations. NaN counts as the lowest observed value. If the objective is always NaN, the best
+    point and its value are NaN. Adding a constant to the objective, or multiplying it by a positive number, does not
+    change the evaluated points. After n evaluations, the next one takes n^3 steps, so the method is meant for a few
+    hundred evaluations.
 
     >>> top = maximise(
     ...     lambda points: -((points - 0.3) ** 2).sum(axis=1),
@@ -90,7 +98,8 @@ def maximise(
 
 
 def _standardised(values: Floats) -> Floats:
-    """Values with mean 0 and variance 1, NaN replaced by the lowest; all 0 if they are equal."""
+    """Values with mean 0 and variance 1, after each NaN is replaced by the lowest value; all 0 if the values are
+    equal."""
     lowest = np.fmin.reduce(values)
     filled = np.where(np.isnan(values), 0.0 if np.isnan(lowest) else lowest, values)
     deviation = filled - filled.mean()
@@ -105,13 +114,14 @@ def _kernel(distances: Floats) -> Floats:
 
 
 def _distances(a: Floats, b: Floats) -> Floats:
-    """Euclidean distances of (m, n_dims) from (n, n_dims) -> (m, n)."""
+    """Euclidean distances between points (m, n_dims) and points (n, n_dims): (m, n)."""
     squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2 * (a @ b.T)
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
 def _likeliest(points: Floats, y: Floats) -> tuple[float, float]:
-    """Length scale and noise with the largest marginal likelihood; the scale is optimised in closed form."""
+    """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
+    form."""
     n, n_dims = points.shape
     lengths, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
     kernels = _kernel(_distances(points, points) / lengths[:, np.newaxis, np.newaxis])
@@ -144,8 +154,11 @@ def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
 
 
 def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
-    """Candidate (n_dims,) with the largest expected improvement, from random points and then from points near the
-    best."""
+    """Candidate (n_dims,) with the largest expected improvement.
+
+    The first candidates are random points and points near the best points. In each of several rounds, points near the
+    best candidates are added.
+    """
     best = float(y.max())
     starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _moved(starts, rng)])
@@ -159,7 +172,8 @@ def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _moved(points: Floats, rng: np.random.Generator) -> Floats:
-    """Randomly selected points, with some coordinates moved by normal steps of several sizes, within the cube."""
+    """Randomly selected points, with some coordinates moved by normal steps of several sizes. The results lie in the
+    cube."""
     starts = points[rng.integers(0, len(points), _LOCAL)]
     here = rng.random(starts.shape) < _MOVED / starts.shape[1]
     sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))

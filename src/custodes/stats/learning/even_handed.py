@@ -20,10 +20,11 @@ def even_handed(
 ) -> list[Linear]:
     """Fit ridge regressions with increasing penalties on the residuals of systems.
 
-    The residual of a system is its mean prediction minus the line of the mean predictions over the mean targets of all
-    systems, each adjusted for items. The penalty is strength * sum of squared residuals, weighted by outputs, less its
-    expectation from sampling error, so that noise of system means is not penalised. A metric that favours a system
-    loses weight, or is balanced by another one; systems are not inputs of the prediction.
+    The mean predictions of systems, adjusted for items, are regressed on their mean targets, also adjusted for items.
+    The residual of a system is the deviation of its mean prediction from this line. The penalty is strength * (sum of
+    squared residuals, weighted by outputs, minus the expectation of this sum from sampling error). So noise in the
+    means of systems is not penalised. A metric that favours a system loses weight, or another metric balances it.
+    Systems are not inputs of the prediction.
 
     Parameters
     ----------
@@ -32,16 +33,16 @@ def even_handed(
     y
         Target (rows,).
     items, systems
-        Item and system of each row (rows,), at most one row of each pair.
+        Item and system of each row (rows,). There is at most one row for each item and system.
     groups
-        Cluster of items of each row (rows,): its items stay together in inner folds and in sampling errors.
+        Cluster of each row (rows,). The items of a cluster stay together in inner folds and in sampling errors.
     strengths
         Multipliers of the penalty, at least 0.
 
     Returns
     -------
     :
-        A prediction for each strength.
+        A linear model for each strength.
 
     Examples
     --------
@@ -59,8 +60,12 @@ def even_handed(
 
 
 def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
-    """Products (p, p) of the residuals of systems of each pair of columns z (rows, p) around the lines of system means
-    over those of y (rows,), weighted by outputs, less their sampling covariance; negative eigenvalues are set to 0."""
+    """Products of the residuals of systems for each pair of columns, minus their sampling covariance: (p, p).
+
+    The mean of each system is computed for `y` (rows,) and for each column of `z` (rows, p). The means of a column are
+    regressed on the means of `y`, which gives the residuals of the column. The products of the residuals of two columns
+    are summed over systems, weighted by outputs. Negative eigenvalues of the result are set to 0.
+    """
     item, row = np.unique(items, return_index=True, return_inverse=True)[1:]
     system = np.unique(systems, return_inverse=True)[1]
     unit = np.unique(groups[item], return_inverse=True)[1]

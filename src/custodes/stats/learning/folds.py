@@ -16,8 +16,9 @@ _INNER = 5
 def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Assign whole groups to folds at random, with similar numbers of rows: groups (rows,) -> (rows,).
 
-    Folds are 0 to n_folds - 1, none of them empty. Groups are taken in random order, the largest first, and assigned to
-    the fold with the fewest rows. The caller ensures at least n_folds groups.
+    Folds are numbered from 0 to n_folds - 1, and none is empty. Groups are taken in order of size, the largest first;
+    groups of equal size are in random order. Each group is assigned to the fold with the fewest rows so far. The caller
+    must ensure that there are at least n_folds groups.
 
     >>> fold = grouped_folds(np.array([7, 7, 8, 8, 9, 9]), n_folds=3, rng=np.random.default_rng(0))
     >>> fold[::2].tolist() == fold[1::2].tolist(), sorted(fold.tolist())
@@ -35,9 +36,10 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
 
 
 def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Assign rows to folds at random, ignoring groups: groups (rows,) -> (rows,), with equal sizes up to one.
+    """Assign rows to folds at random, ignoring groups: groups (rows,) -> (rows,). Fold sizes differ by at most one.
 
-    Rows of one group are then in training and test parts, which leaks information: only for reproducing papers.
+    Rows of one group can then be in both the training and the test part, which leaks information. Use this function
+    only to reproduce papers.
 
     >>> np.bincount(plain_folds(np.arange(7), n_folds=3, rng=np.random.default_rng(0))).tolist()
     [3, 2, 2]
@@ -46,9 +48,10 @@ def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator)
 
 
 def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
-    """Assign groups, in sorted order, in turn to five folds (fewer with fewer groups): groups (rows,) -> (rows,).
+    """Assign groups, in sorted order, to five folds in turn: groups (rows,) -> (rows,).
 
-    Deterministic; for choices within a training part.
+    With fewer than five groups, there are fewer folds. The assignment is deterministic. It is used for choices within a
+    training part.
 
     >>> inner_folds(np.array([7, 9, 9, 8])).tolist()
     [0, 2, 2, 1]
@@ -57,7 +60,8 @@ def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Training and held-out rows of each fold, given fold (rows,); rows with fold -1 are in neither.
+    """Training and held-out rows of each fold, given the fold of each row (rows,). Rows with fold -1 are in neither
+    part.
 
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]

@@ -1,7 +1,9 @@
 """Out-of-fold predictions, and their rank agreement with the target in every bootstrap resample.
 
-Common arrays: target (items, systems), NaN = not rated; predictions (m, items, systems); fold (items, systems), with -1
-for unused cells; units (items,) the resampling unit of each item; weights (B, units) bootstrap weights of units.
+Several functions share these arrays. `target` (items, systems) is the target of each output, NaN if not rated.
+`predictions` (m, items, systems) are the predictions of m models. `fold` (items, systems) is the fold of each output,
+-1 for outputs that are not used. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the
+bootstrap weights of the units.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def cross_predicted(
 ) -> Floats:
     """Out-of-fold predictions: x (rows, p), y, fold and groups (rows,) -> (rows,).
 
-    `fit` takes the x, y and groups of the training rows and returns a function of x. Rows with fold -1 are neither used
-    for training nor predicted (NaN). The caller ensures two folds.
+    `fit` takes x, y and groups of the training rows and returns a function that predicts from x. Rows with fold -1 are
+    not used for training, and their prediction is NaN. The caller must ensure that there are at least two folds.
 
     >>> def mean(x, y, groups):
     ...     return lambda held: np.full(len(held), y.mean())
@@ -55,10 +57,10 @@ def heldout(
     units: Ints,
     weights: NDArray[Any],
 ) -> Floats:
-    """A statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
+    """A statistic over the outputs of a fold, averaged over the folds where it is defined: (B, m).
 
-    NaN if it is undefined in all folds (either side is constant in the resample, or there are no predictions). Outputs
-    of different folds are never compared, as their predictions come from different models.
+    The result is NaN if the statistic is undefined in all folds: either side is constant in the resample, or there are
+    no predictions. Outputs of different folds are never compared, because their predictions come from different models.
 
     >>> from functools import partial
     >>> from custodes.stats.pooled_correlation import pooled_correlation

@@ -1,8 +1,8 @@
-"""Lasso path: weights of columns along the penalty, and held-out errors.
+"""Lasso path: weights of columns at each penalty, and held-out errors.
 
-The path is computed here because scikit-learn's coordinate descent takes 5 to 80 times as long on HANNA with 197
-columns (one to two minutes more for `ceiling`), and its least-angle regression stops early on some folds, with errors
-that are wrong in the third digit.
+The path is computed here for two reasons. On HANNA with 197 columns, scikit-learn's coordinate descent takes 5 to 80
+times as long, which adds one to two minutes to `ceiling`. scikit-learn's least-angle regression stops early on some
+folds, and the errors are then wrong in the third digit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
 ALPHAS = np.logspace(0, -3, 30)
-"""Penalties from 1, where all weights are 0 (no correlation exceeds 1), down to nearly none."""
+"""Penalties from 1 down to nearly 0. At 1, all weights are 0, because no correlation exceeds 1."""
 
 _TOLERANCE = 1e-9  # tolerance of the optimality conditions: a copy of a column in use violates them by rounding error
 _RIDGE = 1e-12  # added to variances of 1, so that the weights of linearly dependent columns are unique
@@ -24,9 +24,9 @@ _STEPS = 10_000  # maximum number of steps per penalty; weights are then close e
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     """Fit the lasso on standardised columns at each penalty.
 
-    Minimises half the mean squared error + alpha * (sum of absolute weights), with standardised columns and target
-    (columns are clipped at three standard deviations, missing values are replaced by the mean). A weight is the change
-    of the prediction, in standard deviations, per standard deviation of the column.
+    The lasso minimises half the mean squared error + alpha * (sum of absolute weights). Columns and target are
+    standardised. Columns are clipped at three standard deviations, and missing values are replaced by the mean. A
+    weight is the change of the prediction, in standard deviations of the target, per standard deviation of the column.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     Returns
     -------
     :
-        Weights (alphas, p); 0 for a constant column, and all 0 if y is constant.
+        Weights (alphas, p). The weight of a constant column is 0, and all weights are 0 if y is constant.
 
     References
     ----------
@@ -65,13 +65,13 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
 
 
 def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
-    """The weights (p,) at a penalty, starting from the weights at a different penalty; updates `sign` (p,) of the
-    columns in use.
+    """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
-    The optimal weights for given columns and signs solve a linear system. On the way there, a column whose weight would
-    change its sign is removed. Then the column whose correlation with the residual exceeds the penalty most is added.
-    Every step decreases the objective, so the search ends; if no column is added, the minimum is reached (Karush, Kuhn
-    and Tucker).
+    `sign` (p,) contains the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
+    given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way to
+    this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the penalty
+    most is added. Every step decreases the objective, so the search ends. If no column can be added, the minimum is
+    reached (Karush, Kuhn and Tucker).
     """
     for _ in range(_STEPS):
         used, best = np.flatnonzero(sign), np.zeros(len(along))

@@ -24,8 +24,9 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     Parameters
     ----------
     kind
-        'kendall' (tau-b), 'spearman' and 'pearson' are over all rows. 'accuracy' is over the pairs of rows of one item
-        with different targets: the proportion with the predicted order, where predicted ties are wrong.
+        'kendall' (tau-b), 'spearman' and 'pearson' are computed over all rows. 'accuracy' is computed over the pairs of
+        rows of one item that have different targets. It is the proportion of these pairs that are predicted in the
+        right order, where a predicted tie is wrong.
     target
         Finite values (rows,).
     items
@@ -34,13 +35,9 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     Returns
     -------
     :
-        A function of predictions (m, rows) that returns their agreement (m,). NaN if undefined (a constant target or
-        prediction, no such pair) and for a prediction that is not entirely finite.
-
-    Raises
-    ------
-    OptionError
-        For an unknown kind.
+        A function of predictions (m, rows) that returns their agreement (m,). A correlation is NaN if the target or the
+        prediction is constant. An accuracy is NaN if there is no such pair. Both are NaN if the prediction is not
+        entirely finite.
 
     References
     ----------
@@ -79,12 +76,12 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     items
         The item of each row (rows,).
     tie
-        Targets that differ by at most this are equal.
+        Targets that differ by at most this value count as equal.
 
     Returns
     -------
     :
-        The rows with the higher and with the lower target, (pairs,) each.
+        The row with the higher target and the row with the lower target of each pair, (pairs,) each.
 
     Examples
     --------
@@ -104,7 +101,7 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
 
 
 def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Proportion of pairs of outputs of one item in the human order, in every resample.
+    """Proportion of pairs of outputs of one item that are predicted in the human order, in every resample.
 
     Parameters
     ----------
@@ -116,7 +113,8 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     Returns
     -------
     :
-        Proportions (B, m) of the pairs without a human tie; a predicted tie is wrong. NaN without such pairs.
+        Proportions (B, m) of the pairs without a human tie. A predicted tie is wrong. The proportion is NaN if there
+        are no such pairs.
 
     Examples
     --------

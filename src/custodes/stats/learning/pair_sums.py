@@ -1,4 +1,5 @@
-"""Sums over pairs of outputs, by output: the parts of an agreement coefficient, and the influence of outputs."""
+"""Sums over pairs of outputs, by output. Agreement coefficients and the influence of outputs are computed from these
+sums."""
 
 from __future__ import annotations
 
@@ -16,9 +17,12 @@ _FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all
 
 
 class PairSums(NamedTuple):
-    """Sums over pairs of some outputs (rows) with all n outputs: for each row the sum over all others (q, rows), for
-    each output the sum over the rows (q, n), and the sums over the others of the same unit and of the same system (2,
-    q, rows)."""
+    """Sums over pairs of some outputs (rows) with all n outputs.
+
+    `row` (q, rows) are the sums for each of the rows over all outputs. `column` (q, n) are the sums for each output
+    over the rows. `inside` (2, q, rows) are the sums for each of the rows over the outputs of the same unit, and over
+    the outputs of the same system.
+    """
 
     row: Floats
     column: Floats
@@ -28,11 +32,13 @@ class PairSums(NamedTuple):
 def pair_sums(
     kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
 ) -> PairSums:
-    """Sums of the parts of an agreement coefficient over pairs of some outputs with all: q = 1 + 2 m.
+    """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
+    sums.
 
-    With g the difference between two outputs, or its sign ('kendall', 'accuracy'), the sums are those of g^2 of the
-    human scores, then for each prediction those of the product of both g ('accuracy': twice the indicator that it is
-    positive) and of its g^2. 'accuracy' uses the pairs of one item only.
+    Let g be the difference between two outputs, or its sign for 'kendall'. The first sum is over g^2 of the human
+    scores. For each prediction, two sums follow: over the product of the human g and the predicted g, and over g^2 of
+    the prediction. For 'accuracy', the first sum is the number of pairs of one item without a human tie. Each of the
+    two sums of a prediction is the number of these pairs that are predicted in the human order.
 
     Parameters
     ----------
@@ -41,9 +47,9 @@ def pair_sums(
     human, predicted
         Scores (n,) and predictions (m, n), finite.
     rows
-        The outputs (rows,) to compare with all.
+        The outputs (rows,) to compare with all outputs.
     item
-        The item of each output (n,); it lies in one unit, and has each system once.
+        The item of each output (n,). Each item lies in one unit and has at most one output of each system.
     labels
         The unit and the system of each output (n,).
 
@@ -72,7 +78,8 @@ def pair_sums(
 
 
 def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Signs (1 + m, n) of all pairs, in blocks of outputs; small integers are exact in single precision."""
+    """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
+    single precision."""
     n, width = values.shape[1], 2 * len(values) - 1
     sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
     for place in chunks(len(rows), 2 * n):
@@ -88,7 +95,8 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
 
 
 def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, weighted by `share`: (1 + m, n) -> (1 + 2 m, n)."""
+    """Sums of signs over the outputs with the same label, weighted by `share` (default 1): (1 + m, n) -> (1 + 2 m,
+    n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
     codes += n * label  # all outputs of different labels are then concordant
@@ -101,8 +109,10 @@ def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 
 def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of differences instead of signs, in closed form: the sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i
-    sum(b) - b_i sum(a) + sum(ab)."""
+    """Sums of differences instead of signs, in closed form.
+
+    The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
+    """
     values = values - values.mean(axis=1, keepdims=True)
     mass = np.ones(len(label)) if share is None else share
 
@@ -117,7 +127,7 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 
 def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
-    """Pairs in the human order within items: all pairs of an item are in its unit, and none in one system."""
+    """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
     n, some = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)
     right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)

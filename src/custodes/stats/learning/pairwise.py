@@ -1,4 +1,4 @@
-"""Weights of a linear score that predicts the preferred output of an item: logistic regression on pairs."""
+"""Weights of a linear score that predicts the preferred output of an item, by logistic regression on pairs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from custodes.stats.learning.objective import ordered_pairs
 from custodes.stats.learning.ridge import PENALTY
 
 PENALTIES = np.logspace(1, -4, 11)
-"""Penalties relative to a column with a standard deviation of 1 within items."""
+"""Penalties, for columns with a standard deviation of 1 within items."""
 
 _CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
 _TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
 _STEPS = 100  # maximum number of Newton steps; about five are needed
 _REUSE = 1 / 16  # in cross-validation, the Hessian is reused while a step gains at most this part of the last one
-_TOLERANCE = 1e-8  # possible gain of mean log-loss by a last step, after which about its square remains
+_TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of this gain remains
 
 
 class _Pairs(NamedTuple):
-    """Decided pairs of outputs: rows (pairs,) of `x` of the winner and of the loser.
+    """Decided pairs of outputs.
 
-    `x` (rows, p) is centred within items and standardised.
+    `winner` and `loser` (pairs,) are the positions of the two outputs of each pair among the rows of `x`. `x` (rows, p)
+    is centred within items and standardised.
     """
 
     x: Floats
@@ -39,19 +40,20 @@ def pairwise_logistic(
 ) -> Floats:
     """Fit weights such that the score x @ weights predicts the preferred output of a pair: x (rows, p) -> (p,).
 
-    y (rows,) is the human rating, NaN = not rated; items (rows,) define which outputs are compared; groups (rows,) are
-    kept whole in cross-validation. P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @ weights)), with equal weights of
-    all pairs of an item. Human ties are left out: as half a win for each output they would shrink the weights if the
-    rating scale is too coarse to distinguish outputs (held-out tau-b differs by .004 at most on SummEval, where up to
-    67 % of pairs tie).
+    `y` (rows,) is the human rating, NaN if not rated. `items` (rows,) define which outputs are compared. `groups`
+    (rows,) are kept whole in cross-validation. In the model, P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @
+    weights)), and all pairs of an item have equal weight. Human ties are left out. If a tie counted as half a win for
+    each output, ties would shrink the weights if the rating scale is too coarse to distinguish outputs. On SummEval,
+    where up to 67 % of pairs tie, this choice changes the held-out tau-b by at most .004.
 
-    Minimises mean log-loss + penalty / 2 * (sum of squared weights) on columns divided by their standard deviation
-    within items, missing values replaced by the column's mean. The penalty has the highest log-likelihood over inner
-    folds: the groups in sorted order, assigned in turn to five folds (fewer with fewer groups; deterministic). The
-    search starts with the largest penalty and stops when the likelihood has fallen twice in a row; among equals the
-    larger penalty is used. Weights are in the units of x; 0 for a column that is constant within items or missing, and
-    all 0 if all pairs are human ties. Penalties are above 0, so that separable data have a finite solution; with one
-    group the penalty is `PENALTY`.
+    The fit minimises mean log-loss + penalty / 2 * (sum of squared weights). Columns are divided by their standard
+    deviation within items, and missing values are replaced by the mean of the column. The penalty with the highest
+    log-likelihood over inner folds is selected. For these folds, the groups in sorted order are assigned to five folds
+    in turn (fewer with fewer groups), which is deterministic. The search starts with the largest penalty and stops when
+    the likelihood has fallen twice in a row. Among equally good penalties, the largest is selected. With one group, the
+    penalty is `PENALTY`. Penalties are above 0, so that separable data have a finite solution. Weights are in the units
+    of x. The weight of a column is 0 if the column is constant within items or missing. All weights are 0 if all pairs
+    are human ties.
 
     >>> x = np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 4.0], [6.0, 4.0]])
     >>> item = np.array([0, 0, 1, 1])
@@ -71,10 +73,10 @@ def pairwise_logistic(
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
-    """The columns, centred within items and divided by the standard deviation; and the standard deviations (p,), NaN if
-    constant.
+    """The standardised columns, and the standard deviation of each column (p,), NaN if the column is constant.
 
-    Missing values count as the mean of the column. Centring changes no difference and keeps sums precise.
+    Columns are centred within items and divided by their standard deviation. Missing values count as the mean of the
+    column. Centring does not change any difference, and it keeps sums precise.
     """
     present = ~np.isnan(x)
     mean = np.where(present, x, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
@@ -89,10 +91,11 @@ def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
 
 
 def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
-    """Penalty with the highest held-out log-likelihood; penalties in descending order.
+    """Penalty with the highest held-out log-likelihood, given penalties in descending order.
 
-    Pairs between two folds are left out. With one group no penalty can be selected. When the likelihood decreases,
-    smaller penalties would overfit even more and take longest to fit.
+    Pairs between two folds are left out. With one group, no penalty can be selected, and `PENALTY` is returned. The
+    search stops when the likelihood has fallen twice in a row: smaller penalties would overfit even more, and they take
+    longest to fit.
     """
     fold = inner_folds(groups)
     if not fold.any():
@@ -119,7 +122,8 @@ def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0)
     """Standardised weights (p,) by Newton's method from `start`.
 
     The curvature is reused only while a full step gains at most `reuse` times the previous gain; otherwise it is
-    recomputed. Accurate to about 1e-8 of the loss with reuse, else to the square of that.
+    recomputed. With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the
+    square of this value.
     """
     from scipy.special import expit
 
@@ -152,7 +156,7 @@ def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0)
 
 
 def _margins(pairs: _Pairs, weights: Floats) -> Floats:
-    """Score difference between winner and loser by weights (p,): (pairs,)."""
+    """Score of the winner minus score of the loser of each pair, with weights (p,): (pairs,)."""
     score = pairs.x @ weights
     return np.asarray(score.take(pairs.winner) - score.take(pairs.loser))
 
@@ -162,15 +166,15 @@ def _loss(margins: Floats, weights: Floats, penalty: float) -> float:
 
 
 def _log_loss(margins: Floats) -> Floats:
-    """log(1 + exp(-margin)), several times faster than np.logaddexp."""
+    """log(1 + exp(-margin)). The computation is several times faster than np.logaddexp."""
     return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
 
 
 def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
     """Hessian (p, p) of the mean log-loss.
 
-    The sum over pairs is computed as a sum over rows: it is x' L x, with L the Laplacian of the graph of pairs,
-    weighted by the curvature of each. That needs no array of pairs x columns.
+    The sum over pairs is computed as a sum over rows. It is x' L x, where L is the Laplacian of the graph of pairs, and
+    the weight of each pair is its curvature. So no array of pairs x columns is needed.
     """
     from scipy.sparse import csr_array
 

@@ -28,7 +28,7 @@ _LIMIT = 3  # standard deviations from the mean at which scores are clipped
 class Scaling(NamedTuple):
     """Scaling of columns (p,): limits for clipping, mean and standard deviation.
 
-    All are NaN for a column without values; the scale of a constant one is NaN.
+    All are NaN for a column without values. The scale of a constant column is NaN.
     """
 
     low: Floats
@@ -38,7 +38,7 @@ class Scaling(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """A linear prediction: `intercept` plus `weights` (p,) of columns standardised by `scaling`."""
+    """A linear model of columns that are standardised by `scaling`, with `weights` (p,) and an `intercept`."""
 
     scaling: Scaling
     weights: Floats
@@ -48,8 +48,8 @@ class Linear(NamedTuple):
 def scaling(x: Floats) -> Scaling:
     """Scaling of the columns of a training part: limits, then mean and standard deviation within the limits.
 
-    The limits are three standard deviations from the mean. Outliers (of a length, a perplexity) would otherwise
-    dominate the fit and the predictions.
+    The limits are three standard deviations from the mean. Without them, outliers (such as an extreme length or
+    perplexity) would dominate the fit and the predictions.
 
     Parameters
     ----------
@@ -71,9 +71,10 @@ def scaling(x: Floats) -> Scaling:
 
 
 def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
-    """The scaling of columns (p, rows), and the standardised columns: 0 where missing and in columns without a scale.
+    """The scaling of columns (p, rows), and the standardised columns.
 
-    Sums along contiguous rows are several times faster than along columns.
+    Standardised values are 0 where the value is missing, and in columns without a scale. Sums along contiguous rows are
+    several times faster than sums along columns.
     """
     columns = np.ascontiguousarray(columns)
     complete = not np.isnan(columns.sum())
@@ -114,7 +115,7 @@ def standardised(x: Floats, by: Scaling) -> Floats:
     Returns
     -------
     :
-        Standardised values (rows, p); 0 where missing and in columns without a scale.
+        Standardised values (rows, p). They are 0 where the value is missing, and in columns without a scale.
 
     Examples
     --------
@@ -132,11 +133,12 @@ def standardised(x: Floats, by: Scaling) -> Floats:
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
     """Fit a linear model by ridge regression.
 
-    Minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing values
-    replaced by the mean. The penalty has the least squared error over inner folds, which keep groups whole: the groups
-    in sorted order, assigned in turn to five folds (fewer with fewer groups; deterministic). Among equals it is the
-    larger one, and with one group it is `PENALTY`. A single decomposition serves all penalties: scikit-learn's Ridge
-    takes two to six times as long on SummEval and HANNA, and a fit of `combine` does this thousands of times.
+    The fit minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing
+    values replaced by the mean. The penalty with the least squared error over inner folds is selected. These folds keep
+    groups whole: the groups in sorted order are assigned to five folds in turn (fewer with fewer groups), which is
+    deterministic. Among equally good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A
+    single decomposition serves all penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as
+    long, and a fit of `combine` needs thousands of such fits.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     y
         Target (rows,).
     groups
-        Labels (rows,) of rows that stay together in cross-validation.
+        Group of each row (rows,). Rows of one group stay together in cross-validation.
     penalties
         Penalties above 0 to choose from.
 
@@ -171,7 +173,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
 def ridges(
     x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
 ) -> list[Linear]:
-    """Fit `ridge` on each of several ranges of the columns, which are standardised and multiplied once for all.
+    """Fit `ridge` on each of several ranges of the columns. The columns are standardised and multiplied only once.
 
     Parameters
     ----------
@@ -183,7 +185,7 @@ def ridges(
     Returns
     -------
     :
-        A prediction for each range.
+        A linear model for each range.
 
     Examples
     --------
@@ -210,12 +212,12 @@ def ridge_path(
     groups: NDArray[Any],
     penalties: Floats = PENALTIES,
 ) -> list[Linear]:
-    """Fit `ridge` with a further penalty: strength * w' Q w, for weights w of the standardised columns.
+    """Fit `ridge` with a further penalty: strength * w' Q w, where w are the weights of the standardised columns.
 
     Parameters
     ----------
     x, y, groups, penalties
-        As in `ridge`; the ridge penalty is that of strength 0.
+        As in `ridge`. The ridge penalty that is selected at strength 0 is used for all strengths.
     quadratic
         Q (p, p), positive semidefinite.
     strengths
@@ -224,7 +226,7 @@ def ridge_path(
     Returns
     -------
     :
-        A prediction for each strength.
+        A linear model for each strength.
 
     Examples
     --------
@@ -268,7 +270,11 @@ def predict(linear: Linear, x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows trained on: standardised columns `z` (p, rows), the target less its `mean` (rows,)."""
+    """The rows of a training part.
+
+    `scaling` is the scaling of the columns, and `z` (p, rows) are the standardised columns. `centred` (rows,) is the
+    target minus its `mean`.
+    """
 
     scaling: Scaling
     z: Floats
@@ -288,7 +294,7 @@ class _Part:
     def weights(self, subset: slice, penalties: Floats) -> Floats:
         """Weights (k, penalties) of a range of columns."""
         z, n = self.z[subset], len(self.centred)
-        wide = len(z) > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
+        wide = len(z) > n  # the products of rows and those of columns have the same nonzero eigenvalues
         if wide:
             gram, along = z.T @ z, self.centred
         else:
@@ -302,7 +308,7 @@ class _Part:
 def _selected(
     columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
 ) -> list[Floats]:
-    """The penalty (1,) of each range of the columns (p, rows), by cross-validation."""
+    """The penalty (1,) of each range of the columns (p, rows), selected by cross-validation."""
     penalties, fold = np.sort(penalties)[::-1], inner_folds(groups)
     if len(penalties) > 1 and not fold.any():
         penalties = np.array([PENALTY])
@@ -317,8 +323,12 @@ def _selected(
 
 
 def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the rows held out from each part: their standardised columns
-    (p, rows), and their target less the mean of the part (rows,). Penalties in descending order."""
+    """The penalty (1,) with the least squared error over the held-out rows of all parts, given penalties in descending
+    order.
+
+    Each of `parts` has a training part, the standardised columns of the held-out rows (p, rows), and their target minus
+    the mean of the training part (rows,).
+    """
     error = np.zeros(len(penalties))
     for part, held, y in parts:
         residual = y - part.weights(subset, penalties).T @ held[subset]

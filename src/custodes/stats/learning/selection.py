@@ -1,9 +1,10 @@
 """Forward selection and backward elimination of columns by ridge regression, scored on held-out rows.
 
-Columns are standardised on the training part (clipped at three standard deviations, missing values replaced by the
-mean). The sweep operator (Beaton 1964) on the products of columns gives the weights of the columns in the model, and
-the change of all weights with each further column added or removed. scikit-learn's SequentialFeatureSelector refits
-every candidate in every fold: four minutes instead of one second for the nested path of one aspect of HANNA.
+Columns are standardised on the training part: they are clipped at three standard deviations, and missing values are
+replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. It gives the weights of
+the columns in the model, and the change of all weights if a column is added or removed. scikit-learn's
+SequentialFeatureSelector refits every candidate in every fold. For the nested path of one aspect of HANNA, this takes
+four minutes instead of one second.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _TIE = 1e-10  # relative to the total squared error; copies of a column differ b
 class _Model(NamedTuple):
     """A ridge regression on the columns `included` (p,) of a training part, with its held-out rows.
 
-    `swept` (p + 1, p + 1) are the products of the columns and, last, the target, swept by the columns included; `mean`
-    is that of the target. `held` (rows,) are the held-out rows, and `z` (held rows, p) their standardised columns.
+    `swept` (p + 1, p + 1) are the products of the columns and, last, of the target, swept by the columns included.
+    `mean` is the mean of the target. `held` (rows,) marks the held-out rows, and `z` (held rows, p) are the
+    standardised columns of these rows.
     """
 
     swept: Floats
@@ -45,7 +47,7 @@ class _Model(NamedTuple):
         return self._replace(swept=swept, included=included)
 
     def predictions(self) -> Floats:
-        """Predictions (1 + p, held rows) by this model, and by the model with each column toggled."""
+        """Predictions (1 + p, held rows): by this model, then by the model with each column toggled."""
         columns, target = self.swept[:-1, :-1], self.swept[:-1, -1]
         weights = np.where(self.included, target, 0.0)
         toggled = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
@@ -55,7 +57,7 @@ class _Model(NamedTuple):
 
 
 def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
-    """The models on the columns included, one for each fold."""
+    """The models on the columns `included`, one for each fold."""
     models = []
     for train, held in splits(fold):
         by, mean = scaling(x[train]), float(y[train].mean())
@@ -69,7 +71,7 @@ def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
 
 
 def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> Floats:
-    """Out-of-fold predictions from some columns, and with each column added or removed.
+    """Out-of-fold predictions of a model on some columns, and of this model with each column added or removed.
 
     Parameters
     ----------
@@ -78,13 +80,14 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
     included
-        The columns in the model. A column among them is removed, any other added.
+        The columns in the model. Toggling removes one of these columns, or adds one of the remaining columns.
 
     Returns
     -------
     :
-        Predictions (1 + p, rows): from the columns included, then with each column toggled. NaN for unused rows.
-        Without columns, the prediction is the training mean; a column that is constant in training has no effect.
+        Predictions (1 + p, rows): of the model, then of the model with each column toggled. They are NaN for rows that
+        are not used. A model without columns predicts the training mean. A column that is constant in training has no
+        effect.
 
     References
     ----------
@@ -103,11 +106,11 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
 
 
 def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
-    """Out-of-fold ranks, within each fold, of predictions by ridge regression on a single column.
+    """Ranks, within each fold, of out-of-fold predictions by ridge regression on each single column.
 
-    Such a prediction is a monotone function of the column, so the column itself is ranked, within the limits of
-    `scaling`. (Predictions from a column whose values differ by many orders of magnitude would be equal in floating
-    point.)
+    Such a prediction is a monotone function of the column. So the column itself is ranked, within the limits of
+    `scaling`. If the values of a column differ by many orders of magnitude, predictions would be equal in floating
+    point, but the ranks still differ.
 
     Parameters
     ----------
@@ -119,8 +122,8 @@ def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
     Returns
     -------
     :
-        Ranks (p, rows), NaN for rows that are not used. Equal in a fold if the column is constant in training or
-        uncorrelated with the target.
+        Ranks (p, rows), NaN for rows that are not used. All ranks in a fold are equal if the column is constant in
+        training or uncorrelated with the target.
 
     Examples
     --------
@@ -138,7 +141,11 @@ def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
 
 
 class StepwisePath(NamedTuple):
-    """The columns of a path (k,) in order, and held-out predictions at every step (k + 1, rows)."""
+    """A path of columns that are added or removed.
+
+    `order` (k,) are the columns in the order of the steps. `predicted` (k + 1, rows) are the held-out predictions
+    before the first step and after each step.
+    """
 
     order: NDArray[np.intp]
     predicted: Floats
@@ -154,7 +161,7 @@ def stepwise_path(
     removing: bool = False,
     costs: Floats | None = None,
 ) -> StepwisePath:
-    """Forward selection or backward elimination: each step adds or removes the column with the best held-out
+    """Forward selection or backward elimination. Each step adds or removes the column that gives the best held-out
     prediction.
 
     Parameters
@@ -164,20 +171,21 @@ def stepwise_path(
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
     included
-        The columns in the model at first.
+        The columns in the initial model.
     steps
-        Largest number of columns to add or remove.
+        Maximum number of columns to add or remove.
     removing
-        Remove columns, until one remains, instead of adding columns. A constant column is never added.
+        Whether to remove columns, until one remains, instead of adding columns. A constant column is never added.
     costs
-        Costs of the columns (p,): the next column has the greatest decrease of the error per cost or, if none decreases
-        it, the least increase. Default: equal costs.
+        Costs of the columns (p,). The next column is the one with the greatest decrease of the error per cost. If no
+        column decreases the error, the next column is the one with the least increase. Default: equal costs.
 
     Returns
     -------
     :
-        The path, by the squared error over the held-out rows; the first column among equals. This error is optimistic,
-        since it was used for the selection. It may increase along the path.
+        The path. Columns are selected by the squared error over the held-out rows; among equally good columns, the
+        first is selected. This error is optimistic, because it was used for the selection. It may increase along the
+        path.
 
     References
     ----------
@@ -217,8 +225,11 @@ def stepwise_path(
 
 
 class NestedPath(NamedTuple):
-    """The columns of a path (k,), held-out predictions at every step (k + 1, rows), and the proportion of folds whose
-    own path had each column by its step (k,)."""
+    """A path of columns with nested predictions.
+
+    `order` (k,) are the columns in the order of selection. `predicted` (k + 1, rows) are the held-out predictions at
+    every step. `chosen` (k,) is the proportion of folds whose path contained the column by the step that added it.
+    """
 
     order: NDArray[np.intp]
     predicted: Floats
@@ -228,19 +239,20 @@ class NestedPath(NamedTuple):
 def nested_path(
     x: Floats, y: Floats, fold: Ints, *, groups: Ints, included: Ints, steps: int, costs: Floats | None = None
 ) -> NestedPath:
-    """Forward selection on all rows, with predictions of each fold by a path selected in the other folds (nested).
+    """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
-    At each step of the path, a fold is predicted by ridge regression on the longest part of its own path that costs no
-    more than the step (without costs: on as many columns). So the predictions evaluate the selection procedure, not
-    only the selected columns.
+    At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
+    path. Their number is the largest whose total cost does not exceed the cost of the step. Without costs, it equals
+    the number of columns in the step. So the predictions evaluate the selection procedure, not only the selected
+    columns.
 
     Parameters
     ----------
     x, y, fold, included, steps, costs
-        As in `stepwise_path`. With two folds, a path is selected in folds of the remaining groups.
+        As in `stepwise_path`. With two folds, the path of a fold is selected in inner folds of the remaining groups.
     groups
-        Labels (rows,) of rows that stay together in cross-validation. With one remaining group no selection is
-        possible, and the predictions are those of the columns included.
+        Group of each row (rows,). Rows of one group stay together in cross-validation. With one remaining group, no
+        selection is possible, and the predictions use only the columns `included`.
 
     Returns
     -------

@@ -1,11 +1,12 @@
 """Prediction of the rank sums of systems that are left out of the fit.
 
-A rank sum is represented by a win rate: the proportion of the opponents that a system beats, ties half, mean over
-items. With complete data it is (rank sum / items - 1) / (opponents). The opponents are the systems of the training
-part, so that the scores of a system that is left out affect neither features nor target of the others.
+A rank sum is represented by a win rate: the proportion of the opponents that a system beats, averaged over items, where
+a tie counts half. With complete data, the win rate is (rank sum / items - 1) / (number of opponents). The opponents are
+the systems of the training part. So the scores of a system that is left out affect neither the features nor the target
+of the remaining systems.
 
-Common arrays: wins (..., N, N) from `win_matrix`; features (p, N, N) and target (N, N) are such matrices; weights (B,
-N) bootstrap weights of systems.
+Several functions share these arrays. `wins` (..., N, N) are results of `win_matrix`. `features` (p, N, N) and `target`
+(N, N) are such matrices. `weights` (B, N) are bootstrap weights of systems.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from custodes.stats.ranks import compared
 from custodes.stats.ratios import mean_of_defined, ratio
 
 _DIGITS = 10
-"""Significant digits of predictions before they are compared."""
+"""Number of significant digits to which predictions are rounded before they are compared."""
 
 
 def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
-    """How often each system beats each opponent, where a tie counts half: scores (raters, items, N) -> (raters, N, N).
+    """Proportion of items in which each system beats each opponent: scores (raters, items, N) -> (raters, N, N).
 
-    NaN on the diagonal and where no item has both systems.
+    A tie counts half. The proportion is NaN on the diagonal, and for two systems without a common item.
 
     >>> win_matrix(np.array([[[3.0, 1.0], [2.0, 2.0]]])).tolist()
     [[[nan, 0.75], [0.25, nan]]]
@@ -49,7 +50,7 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
 
 
 def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
-    """Win rate of every system against the opponents (positions), without the system: (..., N, N) -> (..., N).
+    """Win rate of every system against the `opponents` (positions), except against itself: (..., N, N) -> (..., N).
 
     >>> win_rates(np.array([[np.nan, 0.75, 1.0], [0.25, np.nan, 0.5], [0.0, 0.5, np.nan]]), np.array([0, 1])).tolist()
     [0.75, 0.25, 0.25]
@@ -58,10 +59,10 @@ def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
 
 
 def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.int8]:
-    """Predicted order of each pair of systems, by a model fitted to all systems except the pair: (pairs,), as in
-    `np.triu_indices`.
+    """Predicted order of each pair of systems, by a model fitted to all systems except the pair: (pairs,).
 
-    1 if the first system of the pair has the higher predicted rank sum, -1 if the second, 0 for equal predictions.
+    Pairs are in the order of `np.triu_indices`. The predicted order is 1 if the first system of the pair has the higher
+    predicted rank sum, -1 if the second system has it, and 0 if the predictions are equal.
 
     References
     ----------
@@ -75,7 +76,11 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
 
 
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
-    """Squared errors of the win rate of each system by a model fitted to all others, and by their mean: (N,) each."""
+    """Squared errors of two predictions of the win rate of each system, (N,) each.
+
+    The first prediction is by a model fitted to all other systems. The second prediction is the mean win rate of these
+    systems.
+    """
     n = len(target)
     errors, spread = np.empty((2, n))
     for system in range(n):
@@ -85,28 +90,30 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
 
 
 def _held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
-    """Predictions and win rates (held,) of systems left out of the fit, and the mean win rate of the others."""
+    """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
+    systems."""
     train = np.setdiff1d(np.arange(len(target)), held)
     x, y = win_rates(features, train).T, win_rates(target, train)
     return fit(x[train], y[train], train)(x[list(held)]), y[list(held)], float(y[train].mean())
 
 
 def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
-    """Squared errors of the win rate of each system by a lasso fitted to all others, by penalty: (alphas, N)."""
+    """Squared errors of the win rate of each system, predicted by a lasso fitted to all other systems: (alphas, N)."""
     n = len(target)
     errors = np.empty((len(alphas), n))
     for system in range(n):
         train = np.setdiff1d(np.arange(n), system)
         x, y = win_rates(features, train).T, win_rates(target, train)
-        # The second fit, of the others by this system alone, is a constant.
+        # The second fold predicts all other systems from this system alone; its errors are not used.
         errors[:, system] = lasso_errors(x, y, (np.arange(n) == system).astype(np.intp), alphas=alphas)[:, system]
     return errors
 
 
 def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
-    """Kendall's tau-b of orders of pairs (m, pairs) with the true orders (pairs,), in every resample -> (B, m).
+    """Kendall's tau-b between predicted orders of pairs (m, pairs) and true orders (pairs,), in every resample: (B, m).
 
-    A pair counts as often as its first system times its second. NaN if all true or all predicted pairs are tied.
+    The weight of a pair is the product of the weights of its two systems. tau-b is NaN if all true orders are ties, or
+    all predicted orders.
 
     >>> order_agreement(np.array([[1, 1, -1]]), np.array([1, 1, 1]), weights=np.ones((1, 3))).round(3).tolist()
     [[0.333]]

@@ -1,8 +1,8 @@
-"""Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data,
-with the influence of each cluster of items, system, or data set.
+"""Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data.
 
-An output is compared with others by a model that was not trained on its item and, if requested, not on its system or
-data set. So all kinds of held-out data use the same pairs, and only the training data differ.
+The results include the influence of each cluster of items, system, and data set. An output is compared with other
+outputs by a model that was not trained on its item. If requested, the model was not trained on its system or data set
+either. So all kinds of held-out data use the same pairs, and only the training data differ.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ROUNDING = 1e-12
 class Moves(NamedTuple):
     """A statistic of predictions (m,), NaN if undefined, with influences.
 
-    The influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block (blocks, m)
-    have sums of squares that are the variance over other units of the kind. `freedom`: degrees of freedom of the
-    variance over units, over systems, and over blocks.
+    There are influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
+    (blocks, m). The sum of the squared influences of one kind estimates the variance of the statistic over samples of
+    this kind. `freedom` contains the degrees of freedom of the variances over units, over systems, and over blocks.
     """
 
     value: Floats
@@ -41,23 +41,28 @@ class Moves(NamedTuple):
 
     @classmethod
     def mean(cls, parts: Sequence[Moves]) -> Moves:
-        """The mean over repetitions."""
+        """Mean of the statistics and of their influences over repetitions."""
         return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
 
     def minus(self, first: Ints, second: Ints | None = None) -> Moves:
-        """The differences between some predictions and others, or the selected predictions themselves."""
+        """Differences between the predictions `first` and the predictions `second`; without `second`, the predictions
+        `first`."""
         arrays = (draws[..., first] - (0.0 if second is None else draws[..., second]) for draws in self[:-1])
         return Moves(*(*arrays, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
-        """Confidence interval (low, high), each (m,), over other clusters of items, over other systems as well, or over
-        other blocks; NaN with fewer than two of them.
+        """Confidence interval of the statistic: lower and upper bounds, (m,) each.
 
-        folds: number of folds of items, and of systems or blocks (0: the models were not trained on these outputs).
-        Models of different folds have nearly the same training data, so their errors are correlated; variances are
-        multiplied by 1 + folds / (folds - 1) for that. Student's t. For systems, the variances over clusters of items
-        and over systems are added, minus that over outputs, which is in both (and at least the larger of the two); with
-        Satterthwaite's degrees of freedom. No interval is narrower than that over items.
+        `over` is what the interval generalises to: other clusters of items ('units'), other clusters of items and other
+        systems ('systems'), or other blocks ('blocks'). The bounds are NaN with fewer than two of these units, systems
+        or blocks.
+
+        `folds` are the number of folds of items and the number of folds of systems or blocks. A number is 0 if the
+        models were not trained on these outputs. Models of different folds have nearly the same training data, so their
+        errors are correlated. To account for this, variances are multiplied by 1 + folds / (folds - 1). The interval
+        uses Student's t. For systems, the variance is the sum of the variances over clusters of items and over systems,
+        minus the variance over outputs, which both contain. This variance is at least the larger of the two variances
+        in the sum, and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
@@ -100,17 +105,18 @@ def moves(
     units: Ints,
     n_units: int,
 ) -> Moves:
-    """Agreement of held-out predictions: every output is compared by a model that was not trained on it. Includes the
-    influence of each unit.
+    """Agreement of held-out predictions with human scores, and the influence of each unit on it.
 
-    human (items, systems), NaN = not used; predicted (m, models, items, systems), finite where human is; model (items,
-    systems): the model that compares the output with others. Only outputs of the same `within` (items, systems) are
-    compared, and the statistic is averaged over the blocks of `block` (items, systems), which consist of whole
-    `within`s; units (items,) is the cluster of each item. Nothing is refitted.
+    Every output is compared by a model that was not trained on it. `human` (items, systems) is NaN if not used.
+    `predicted` (m, models, items, systems) is finite where `human` is finite. `model` (items, systems) is the model
+    that compares an output with other outputs. Only outputs with the same value in `within` (items, systems) are
+    compared. The statistic is averaged over the blocks in `block` (items, systems); outputs with the same value in
+    `within` are in the same block. `units` (items,) is the cluster of each item. Nothing is refitted.
 
-    The statistic is Daniels' coefficient over these pairs: of signs (`kendall`, tau-b), ranks (`spearman`) or values
-    (`pearson`); `accuracy` is the proportion of pairs of one item (without human ties) that are in the human order. If
-    one model made all predictions it is the usual coefficient. Ranks are those among all outputs of one `within`.
+    The statistic is Daniels' coefficient over these pairs. It uses signs (`kendall`, tau-b), ranks (`spearman`) or
+    values (`pearson`). `accuracy` is the proportion of pairs of one item (without human ties) that are in the human
+    order. If one model made all predictions, the statistic is the usual coefficient. Ranks are computed among all
+    outputs with the same value in `within`.
 
     >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> one = np.zeros((2, 2), dtype=int)
@@ -123,7 +129,7 @@ def moves(
     """
     used, n_systems = np.isfinite(human), human.shape[1]
     blocks, place = np.unique(block[used], return_inverse=True)
-    width = 1 + 2 * len(predicted)  # the human side, then for each prediction the products and its side
+    width = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
     total = np.zeros((len(blocks), width))
     by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
     by_output = np.zeros((human.size, width))
@@ -174,7 +180,7 @@ def _read(kind: Objective, values: Floats) -> Floats:
 
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
-    """Denominators of the coefficients: sums (..., 1 + 2 m) -> (..., m); NaN where 0."""
+    """Denominators of the coefficients, NaN where they are 0: sums (..., 1 + 2 m) -> (..., m)."""
     people, predictions = total[..., :1], total[..., 2::2]
     size = (
         people + 0 * predictions
@@ -190,7 +196,10 @@ def _coefficient(kind: Objective, total: Floats) -> Floats:
 
 
 def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
-    """Derivatives of coefficients of sums (..., 1 + 2 m) by the weights of parts, with 0 for NaN -> (..., m)."""
+    """Derivatives of coefficients with respect to the weights of parts of their sums: sums (..., 1 + 2 m) -> (..., m).
+
+    An undefined derivative is 0.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = parts / total
     people, predictions = shares[..., :1], shares[..., 2::2]
@@ -199,8 +208,10 @@ def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
 
 
 def _spread(pulls: Floats, present: NDArray[np.bool_]) -> Floats:
-    """Deviations (blocks, parts, m) from the mean of the present parts (blocks, parts), scaled so that their sum of
-    squares is a sample variance; 0 with one part."""
+    """Deviations (blocks, parts, m) from the mean of the present parts (blocks, parts); 0 with one part.
+
+    The deviations are scaled so that their sum of squares estimates the variance of the sum over parts.
+    """
     there, n = present[..., np.newaxis], present.sum(axis=1)[:, np.newaxis, np.newaxis]
     mean = (pulls * there).sum(axis=1, keepdims=True) / np.maximum(n, 1)
     return np.where(there, (pulls - mean) * np.sqrt(n / np.maximum(n - 1, 1)), 0.0)

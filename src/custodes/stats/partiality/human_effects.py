@@ -1,4 +1,4 @@
-"""Human side of a placement by scores: system effects, their errors, and moments that identify a curved link."""
+"""Human side of a placement by scores: system effects with their errors, and moments that identify a curved link."""
 
 from __future__ import annotations
 
@@ -11,25 +11,34 @@ from custodes.stats.partiality.placement import POWERS, by_unit, connected_syste
 from custodes.stats.ratios import ratio
 
 _REPEATED = 20
-"""Minimum number of repeated human ratings for estimating annotators' individual preferences for systems."""
+"""Minimum number of repeated human ratings from which annotators' individual preferences for systems are estimated.
+
+Repeated ratings are all ratings of an output after the first.
+"""
 
 _SMOOTHING = 0.3
 """Standard deviation of the normal noise added to human means to smooth their discrete distribution."""
 
-_POINTS = 200  # points of sorted human means, and of their smoothed distribution
-_CLIP = 3.0  # standard deviations of human means at which values are clipped before taking powers
+_POINTS = 200  # maximum number of sorted human means, and number of points of their smoothed distribution
+_CLIP = 3.0  # before powers are taken, values are clipped at this many standard deviations of human means
 
 _TASTE_LEVEL = 0.99
-"""Level of the F test of annotators' individual preferences for systems; adding their variance without evidence would
-reduce power."""
+"""Confidence level of the F test for annotators' individual preferences for systems.
+
+The variance of these preferences is added only if the test is significant: without evidence, it would reduce power.
+"""
 
 _TASTE_TAIL = 0.997
-"""Tail probability for the Student factor: about the Holm bound for eight systems."""
+"""Probability at which quantiles of Student's t and the normal distribution are compared: about the level of the Holm
+test for eight systems."""
 
 
 class Effects(NamedTuple):
-    """Two-way fit (item + system): effects (..., systems), residuals (..., items, systems), and contributions of each
-    item to the error of the effects (..., items, systems)."""
+    """Two-way fit (item + system).
+
+    `effects` (..., systems) are the system effects, `residuals` (..., items, systems) the residuals, and `influence`
+    (..., items, systems) the contributions of each item to the errors of the system effects.
+    """
 
     effects: Floats
     residuals: Floats
@@ -39,10 +48,13 @@ class Effects(NamedTuple):
 class Instruments(NamedTuple):
     """Moments that identify a link with k powers of quality in spite of rating errors.
 
-    Powers of one annotator's rating (`rating`) are instruments for powers of the mean of the other annotators
-    (`others`): their errors are independent, so products of the two have no bias from noise. Both are residuals of item
-    + system, (k, items, systems), averaged over annotators; `product` (k, k, items, systems) corrects the product of
-    the averages to the average of the products. `mask` (items, systems): outputs rated at least twice.
+    Powers of one annotator's rating are instruments for powers of the mean rating of the remaining annotators. The
+    rating errors of these two are independent, so that noise does not bias products of their powers.
+
+    - `rating`, `others` (k, items, systems): powers of the annotator's rating and of the remaining annotators' mean,
+      averaged over annotators; residuals of the two-way fit (item + system).
+    - `product` (k, k, items, systems): correction from the product of the averages to the average of the products.
+    - `mask` (items, systems): outputs rated at least twice.
     """
 
     mask: Bools
@@ -54,10 +66,14 @@ class Instruments(NamedTuple):
 class HumanSide(NamedTuple):
     """Human ratings on the outputs of a mask (items, systems), in the form that `Placement` needs.
 
-    `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means. `influence` (units, systems):
-    contribution of each unit to the error of the effects; `powers` (powers, systems): effects of the square and the
-    cube of quality, with `powers_influence` (powers, units, systems); `instruments` is None if no output was rated
-    twice; `spread` is the standard deviation of outputs of one system.
+    - `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means.
+    - `effects` (systems,): system effects of human means, with `covariance` (systems, systems).
+    - `influence` (units, systems): contribution of each unit to the errors of `effects`.
+    - `powers` (powers, systems): system effects of squared and cubed quality.
+    - `powers_influence` (powers, units, systems): contribution of each unit to the errors of `powers`.
+    - `instruments`: None if no output was rated twice.
+    - `spread`: standard deviation of outputs of one system.
+    - `units`, `connected` (systems,): as in `Placement`.
     """
 
     mask: Bools
@@ -74,8 +90,10 @@ class HumanSide(NamedTuple):
 
 
 def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
-    """Human side from persons (annotators, items, systems) on a mask (items, systems); units (items,) are the
-    clusters."""
+    """Return the human side of a placement on the outputs of a mask (items, systems).
+
+    `persons` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
+    """
     rated = np.isfinite(persons) & mask
     count = rated.sum(axis=0)
     ratings = np.where(rated, level(np.where(rated, persons, np.nan)), 0.0)
@@ -104,7 +122,10 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
 
 
 def two_way(values: Floats, mask: Bools) -> Effects:
-    """Least-squares fit of item + system on (..., items, systems), 0 outside the mask; effects sum to 0."""
+    """Return the least-squares fit of item + system to values (..., items, systems), which are 0 outside the mask.
+
+    The system effects sum to 0.
+    """
     n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
     centred = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
     solved = _laplacian_inverse(mask)
@@ -115,7 +136,7 @@ def two_way(values: Floats, mask: Bools) -> Effects:
 
 
 def _smoothed_quantiles(values: Floats) -> Floats:
-    """(2, k): levels and quantiles of standardised values (n,) with normal noise added, standardised again."""
+    """Return levels and quantiles (2, k) of standardised values (n,), smoothed by normal noise and scaled again."""
     from scipy.special import ndtr
 
     if not values.size:
@@ -128,13 +149,16 @@ def _smoothed_quantiles(values: Floats) -> Floats:
 
 
 def _laplacian_inverse(mask: Bools) -> Floats:
-    """(systems, systems): generalised inverse of the normal equations of systems after eliminating items."""
+    """Return the generalised inverse (systems, systems) of the normal equations of system effects.
+
+    Item effects are eliminated from these equations.
+    """
     cells, n = mask.astype(np.float64), np.maximum(mask.sum(axis=1, keepdims=True), 1)
     return np.asarray(np.linalg.pinv(np.diag(cells.sum(axis=0)) - (cells / n).T @ cells, rcond=1e-10, hermitian=True))
 
 
 def _residual_share(mask: Bools) -> Floats:
-    """(items, systems): diagonal of the projection on residuals of item + system; 0 outside the mask."""
+    """Return the diagonal (items, systems) of the projection onto residuals of item + system; 0 outside the mask."""
     n, solved = np.maximum(mask.sum(axis=1, keepdims=True), 1), _laplacian_inverse(mask)
     to_item = mask @ solved
     leverage = solved.diagonal() - 2 * to_item / n + (to_item * mask).sum(axis=1, keepdims=True) / n**2
@@ -142,8 +166,10 @@ def _residual_share(mask: Bools) -> Floats:
 
 
 def level(persons: Floats) -> Floats:
-    """Ratings (annotators, items, systems) shifted to a common level, so that a harsh annotator does not lower the
-    systems that this annotator happened to rate."""
+    """Return ratings (annotators, items, systems) shifted to a common level of all annotators.
+
+    Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
+    """
     ratings = persons.reshape(len(persons), -1).T
     rated = np.isfinite(ratings)
     severity = two_way(np.where(rated, ratings, 0.0), rated & (rated.sum(axis=1, keepdims=True) > 1)).effects
@@ -151,8 +177,11 @@ def level(persons: Floats) -> Floats:
 
 
 def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, Instruments | None]:
-    """Two-way fit of the square and the cube of quality, and the instruments, from ratings (annotators, items,
-    systems)."""
+    """Return the two-way fit of squared and cubed quality, and the instruments, given ratings.
+
+    `ratings` and `rated` have shape (annotators, items, systems). The instruments are None if no output was rated
+    twice.
+    """
     count = rated.sum(axis=0)
     repeated = count > 1
     total, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
@@ -179,8 +208,11 @@ def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, I
 
 
 def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
-    """(systems,): variance of the human mean of each system due to annotators' individual preferences (annotator x
-    system), which more items do not reduce; 0 without evidence."""
+    """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
+
+    These preferences are an interaction annotator x system, whose variance more items do not reduce. The result is 0 if
+    the F test finds no such preferences or if there are too few repeated ratings for the test.
+    """
     from scipy.special import fdtri, ndtri, stdtrit
 
     count = rated.sum(axis=0)

@@ -13,8 +13,10 @@ from custodes.stats.partiality.placement import Placement
 
 
 class Largest(NamedTuple):
-    """The largest absolute partiality of each metric (metrics,), with its interval, and the position of the system it
-    concerns; NaN and -1 if it is undefined for every system."""
+    """The largest absolute partiality of each metric (metrics,), its interval, and the position of the system.
+
+    If the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.
+    """
 
     size: Floats
     low: Floats
@@ -25,14 +27,14 @@ class Largest(NamedTuple):
 def rate_partiality(
     placements: Sequence[Placement], *, confidence: float, systems: Sequence[int] | None = None
 ) -> Floats:
-    """Partiality of every metric to every system as a part of the system's win rate.
+    """Return the part of each system's win rate that is due to the partiality of each metric.
 
     Parameters
     ----------
     placements
         One for each metric.
     confidence
-        Level at which all intervals of a metric hold at once (Bonferroni, over all systems of the placements).
+        Simultaneous level of all intervals of a metric (Bonferroni over all systems of the placements).
     systems
         Positions of the systems to test (default: all).
 
@@ -58,7 +60,7 @@ def rate_partiality(
 
 
 def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
-    """Estimates and bounds (3, systems) of one metric, which do not depend on other metrics."""
+    """Return the estimates and bounds (3, systems) of one metric; other metrics do not affect them."""
     level = 1 - (1 - confidence) / len(placement.human)
     result = partiality([placement], alpha=1 - confidence, confidence=level, systems=systems)
     shifts = (result.shift[0], result.low[0], result.high[0])
@@ -67,9 +69,9 @@ def _rates(placement: Placement, confidence: float, systems: Sequence[int] | Non
 
 
 def largest(rates: Floats) -> Largest:
-    """The largest of the absolute partialities (3, metrics, systems), as from `rate_partiality`.
+    """Return the largest absolute partiality of each metric, given rates (3, metrics, systems) of `rate_partiality`.
 
-    The interval holds all values that the largest absolute partiality may have while every interval holds.
+    If the intervals of all systems contain the true values, the interval contains the largest absolute partiality.
 
     Examples
     --------

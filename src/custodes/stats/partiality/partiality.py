@@ -1,10 +1,12 @@
-"""Partiality: does a metric rate a system higher than its quality, as rated by annotators, explains?
+"""Partiality: does a metric rate a system higher or lower than the system's human ratings explain?
 
-The score of a fair metric depends only on the quality of the output, through one link function, not on the system that
-wrote it. Its system means then lie on one curve over the human means, and a system above the curve of the others is
-favoured, one below it disfavoured. Four other causes must be excluded: errors of human means, curvature of the link,
-favoritism for another system, and misfit of fair systems to a quadratic curve (other links, other distributions of
-quality). The misfit is estimated from the other systems: a system is flagged only if its distance is larger than
+The score of a fair metric depends only on the quality of an output, through one link function, and not on the system
+that wrote the output. If the metric's system means are plotted over the human means, they then lie on one curve. A
+system above the curve of the remaining systems is favoured, a system below it is disfavoured.
+
+A distance from the curve can have four other causes: errors of human means, curvature of the link, favoritism for
+another system, and misfit of fair systems to a quadratic curve (because of another link, or other distributions of
+quality). The misfit is estimated from the remaining systems. A system is flagged only if its distance is larger than
 expected of a fair system. Error rates are in docs/explanation/statistics/favoritism-and-partiality.md.
 """
 
@@ -23,39 +25,45 @@ from custodes.stats.partiality.placement import Placement
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
-"""Minimum number of systems: three fix a line, and one of the others may itself be favoured."""
+"""Minimum number of systems: the tested system, three systems that fix a line, and one that may be favoured as well."""
 
 FEWEST_UNITS = 10
-"""Minimum number of clusters of items of a system, for estimating its sampling error."""
+"""Minimum number of clusters with outputs of a system from which the system's sampling error is estimated."""
 
 _LEVEL = 1e-9  # smaller differences of means are rounding errors
-_MOST_NOISE = 0.8  # maximum error proportion of the variance of human means for which their slope is corrected
+_MOST_NOISE = 0.8  # the slope correction attributes at most this proportion of the variance of human means to error
 _MISFIT_SCALE = 0.1
-"""Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
+"""Scale of the half-Cauchy prior of the misfit of fair systems; misfits are relative to the sampling error."""
 
 _MISFIT_BOUND = 0.1
-"""Maximum standard deviation of misfits due to the link, in standard deviations of outputs:
+"""Scale of a second, half-normal prior of the misfit, in standard deviations of outputs.
 
-larger distances are favoritism, for any number of systems.
+This prior makes much larger misfits implausible, so that a larger distance is attributed to favoritism, whatever the
+number of systems.
 """
 
 _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
-"""Grid of misfits, relative to the sampling error, over which the posterior is summed."""
+"""Misfits, relative to the sampling error, over which the posterior is summed."""
 
 _MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
 APART = 3.0
-"""Maximum distance between the best (or worst) system and the next, in standard deviations of outputs; beyond it, no
-outputs have similar quality."""
+"""Maximum distance between the best (or worst) system and the next, in standard deviations of outputs.
+
+At a larger distance, the two systems have no outputs of similar quality.
+"""
 
 WIDEST = 1.0
-"""Maximum half-width of an interval, in standard deviations of outputs; beyond it, a result is inconclusive."""
+"""Maximum half-width of an interval, in standard deviations of outputs.
+
+If an interval is wider and the test is not significant, the result is inconclusive.
+"""
 
 _STEPS = 100
-_SMALL = 1e-12  # a smaller relative Newton step changes nothing
+_SMALL = 1e-12  # Newton's method stops if its relative step is at most this
 
 
 class Reason(IntEnum):
-    """Reasons for inconclusive partiality to a system."""
+    """Reasons why the result on the partiality to a system is inconclusive."""
 
     NONE = 0
     FEW_SYSTEMS = 1
@@ -72,9 +80,11 @@ class Reason(IntEnum):
 class Partiality(NamedTuple):
     """Results for every metric and system, (metrics, systems).
 
-    `shift`: how much the metric rates the system above its quality, in units of the placement, with `low`, `high` and
-    the single `p_value`; `p_adjusted`: adjusted for all metrics and systems, and for any one other system being
-    favoured; `reason` (of `Reason`): why the result is inconclusive.
+    - `shift`: how much the metric rates the system above the system's quality, in units of the placement.
+    - `low`, `high`: bounds of the shift's interval.
+    - `p_value`: p-value without adjustment.
+    - `p_adjusted`: p-value adjusted for testing all metrics and systems, and for one possible further favoured system.
+    - `reason`: a `Reason` why the result is inconclusive, or `Reason.NONE`.
     """
 
     shift: Floats
@@ -88,13 +98,14 @@ class Partiality(NamedTuple):
 def partiality(
     placements: Sequence[Placement], *, alpha: float, confidence: float, systems: Sequence[int] | None = None
 ) -> Partiality:
-    """Test which metrics are partial to which systems, beyond accuracy, a curved link and errors of human ratings.
+    """Test whether each metric is partial to each system, beyond quality, a curved link and errors of human ratings.
 
-    A system is left out and a curve of metric means over human means is fitted to the others (errors in both
-    variables). Its distance is compared with the predictive distribution of a fair system: sampling error, and the
-    misfit of the others around their curve. The most significant system is flagged first and removed from the curve,
-    then the next (Holm over all metrics and systems); it must remain significant if any one other system is left out as
-    well.
+    The tested system is left out, and a curve of metric means over human means is fitted to the remaining systems, with
+    errors in both variables. The distance of the tested system from the curve is compared with the predictive
+    distribution for a fair system. This distribution contains the sampling error and the misfit of the remaining
+    systems around their curve. The most significant system is flagged first and removed from the curve. Then the next
+    system is tested in the same way (Holm over all metrics and systems). A flagged system must remain significant if
+    any one more system is left out of the curve.
 
     Parameters
     ----------
@@ -105,7 +116,7 @@ def partiality(
     confidence
         Level of the interval of each shift.
     systems
-        Positions of the systems to test (default: all). The others are only used for the curve.
+        Positions of the systems to test (default: all). Systems that are not tested are only used for the curve.
 
     Returns
     -------
@@ -114,8 +125,8 @@ def partiality(
 
     References
     ----------
-    Method: ours. Errors in variables: Fuller 1987. Predictive distribution of a new unit in a random-effects model:
-    Higgins, Thompson and Spiegelhalter 2009, section 4.
+    The method is ours. Errors in variables: Fuller 1987. Predictive distribution of a new unit in a random-effects
+    model: Higgins, Thompson and Spiegelhalter 2009, section 4.
 
     Examples
     --------
@@ -169,11 +180,11 @@ def partiality(
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
-    """(systems,): the part of each system's win rate by the metric that is due to its `shift`, its rank by win rate,
-    and its rank without the shift; NaN shifts count as 0.
+    """Return the part of each system's win rate that is due to its `shift`, its rank, and its rank without the shift.
 
-    Win rates are those of the data; the effect of a shift is computed with a normal distribution of differences, so
-    that ties and steps of a coarse metric have no effect.
+    Each result has shape (systems,). Win rates and ranks come from the metric's preferences in the data. NaN shifts
+    count as 0. The effect of a shift is computed under a normal distribution of score differences, so
+    that ties and steps of a coarse metric do not affect it.
     """
     from scipy.special import ndtr
 
@@ -183,15 +194,17 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     won, won_without = (np.where(compared, ndtr(values), 0.0) for values in (placement.advantage, moved))
     n_opponents = np.where(compared.any(axis=1), compared.sum(axis=1), 1)
     rates, rates_without = won.sum(axis=1) / n_opponents, won_without.sum(axis=1) / n_opponents
-    # Win rate that one system loses without its shift is gained by the others against it.
+    # Without its shift, a system loses win rate, which its opponents gain.
     others = rates + (won - won_without) / n_opponents[None, :]
     rank = 1 + (rates[None, :] > rates[:, None] + 1e-12).sum(axis=1)
     return rates - rates_without, rank, 1 + ((others > rates_without[:, None] + 1e-12) & off).sum(axis=1)
 
 
 class _Distance(NamedTuple):
-    """Distance of a system from the curve of the others, its distribution (a mixture of Student's t with standard
-    errors and weights (components,) each), and its p-value."""
+    """Distance of a system from the curve of the remaining systems, with its null distribution and p-value.
+
+    The distribution is a mixture of Student's t distributions with `error` and `weight` (components,).
+    """
 
     shift: float
     error: Floats
@@ -202,8 +215,11 @@ class _Distance(NamedTuple):
 
 @dataclass(kw_only=True)
 class _Search:
-    """The sequential test for one metric: `curve` are the systems that fix the curve, `candidates` those that may still
-    be flagged, `rivals` the p-value of a system whose distance another one may explain."""
+    """The sequential test for one metric.
+
+    `curve` are the systems to which the curve is fitted, and `candidates` the systems that may still be flagged.
+    `rivals` has the p-value of each system whose distance may be explained by favoritism for another system.
+    """
 
     placement: Placement
     reason: NDArray[np.int8]
@@ -241,7 +257,7 @@ class _Search:
         self.distances = dict(zip(self.candidates, self.distance(tested, self.without(tested)), strict=True))
 
     def without(self, *left_out: Ints) -> Bools:
-        """(k, systems): the systems of the curve without those left out, (k,) each."""
+        """Return a mask (k, systems) of the systems of the curve, without the systems `left_out`, (k,) each."""
         others = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
         others[:, self.curve] = True
         for systems in left_out:
@@ -263,7 +279,7 @@ class _Search:
         return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
 
     def rival(self, s: int) -> float:
-        """Largest p-value of system s if one further system is left out of the curve, over all such systems."""
+        """Return the largest p-value of system s that results if one more system is left out of the curve."""
         others = np.array([t for t in self.curve if t != s], dtype=np.intp)
         tested = np.full(len(others), s)
         p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, others))]
@@ -277,8 +293,10 @@ class _Search:
 
 
 def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
-    """(k,): two-sided probability of a larger distance (k,) under mixtures of Student's t with standard errors and
-    weights (k, components)."""
+    """Return the two-sided probability (k,) of a larger distance than `distance` (k,).
+
+    The distribution is a mixture of Student's t with standard errors and weights (k, components).
+    """
     from scipy.special import stdtr
 
     tails = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
@@ -286,7 +304,7 @@ def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> 
 
 
 def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
-    """(k,): half-widths of the central intervals of such mixtures around 0."""
+    """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_outside`."""
     from scipy.special import gammaln, stdtrit
 
     degrees = freedom[:, np.newaxis].astype(np.float64)
@@ -303,32 +321,35 @@ def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float)
 
 
 def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats, Floats]:
-    """Distances (k,) of systems (k,) from curves through others (k, systems), with standard errors of a fair system for
-    each possible misfit, and the posterior weights of the misfits: (k, misfits) each."""
+    """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
+
+    `others` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance of
+    a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
+    """
     rows, inside = np.arange(len(tested)), others.astype(np.float64)
     n = inside.sum(axis=1)
 
     def centred(values: Floats) -> Floats:
-        """(k, systems): values (systems,) minus the mean of the systems of the curve."""
+        """Return values (systems,) minus their mean over the systems of each curve: (k, systems)."""
         return np.asarray(values - (inside @ values / n)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:
-        """(k,): quadratic forms of a matrix (systems, systems) and vectors (k, systems)."""
+        """Return the quadratic forms (k,) of a matrix (systems, systems) and vectors (k, systems)."""
         return np.asarray(((vectors @ matrix) * vectors).sum(axis=1))
 
     def dot(first: Floats, second: Floats) -> Floats:
         return np.asarray((first * second * inside).sum(axis=1))
 
     def inverse_of(values: Floats) -> Floats:
-        """1 / values, 0 if all other systems have equal means."""
+        """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
     x, y = centred(placement.human), centred(placement.metric)
-    # Powers of quality only bend the curve: their linear part belongs to the line.
+    # The powers of quality must only bend the curve, so their linear part is removed.
     w = np.stack([centred(power) for power in placement.powers], axis=1)
     straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
     w = w - straight[..., np.newaxis] * x[:, np.newaxis]
-    # Human means vary more than the systems, because of their error; uncorrected, the slope would be too flat.
+    # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
     human, shared, metric = (
         inside @ values.diagonal() - quadratic(values, inside) / n
         for values in (placement.hh, placement.hm, placement.mm)
@@ -355,14 +376,14 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     parts = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
 
     def covariances(vectors: Floats) -> Floats:
-        """(k, m, m): sampling covariances of metric - slope x human, for vectors (k, m, systems)."""
+        """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
         moved = np.einsum("kms,cst->kcmt", vectors, whole, optimize=True)
         return np.asarray(np.einsum("kc,kcmt,knt->kmn", parts, moved, vectors, optimize=True))
 
     doubt = np.einsum("ks,kps->kp", contrast, w)
     variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
     variance = variance + quadratic(placement.powers_covariance, doubt)
-    # Expected sum of squared residuals of the others, from sampling alone, and from a misfit of variance 1.
+    # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
     spent, noisy = inverse @ gram, inverse @ covariances(used)
     residual_freedom = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
     expected = sampling * (n - 1) - 2 * np.trace(noisy, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", noisy, spent)

@@ -1,4 +1,4 @@
-"""Placement: position of every system by annotators and by one metric, with sampling covariances."""
+"""Placement: position of every system by human ratings and by one metric, with sampling covariances."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from custodes.stats.bootstrap import unit_sums
 from custodes.stats.system_scores import blocks_of, common_items
 
 POWERS = (0.5, 0.2)
-"""Prior standard deviations of the coefficients of the square and the cube of quality in the link, in normal scores of
-the metric, for quality with a standard deviation of 1."""
+"""Prior standard deviations of the link's coefficients for squared and cubed quality.
+
+The coefficients are in normal scores of the metric, and quality has a standard deviation of 1.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Position of every system by annotators and by one metric.
+    """Position of every system by human ratings and by one metric.
 
-    `human` and `metric` (systems,), with sampling covariances `hh`, `hm`, `mm` (systems, systems). `powers` (powers,
-    systems): mean square and cube of the quality of each system. Their effect through the link, as estimated within
-    systems, is already subtracted from `metric`; the coefficients have errors with `powers_covariance` (powers,
-    powers). `spread`: standard deviation of outputs of one system. `units` (systems,): clusters of each; `connected`
-    (systems,): whether common items connect it to the others; `met` (systems,): whether it was compared with all
-    connected systems. `advantage` (systems, systems): preference of the metric for the system of the row over that of
-    the column, as a normal deviate; `steepness`: its increase per unit of `metric`.
+    - `human`, `metric` (systems,): the positions, with sampling covariances `hh`, `hm`, `mm` (systems, systems).
+    - `powers` (powers, systems): mean of squared and of cubed quality of each system. Their effect through the link, as
+      estimated within systems, is already subtracted from `metric`.
+    - `powers_covariance` (powers, powers): covariance of the errors of the link's coefficients for `powers`.
+    - `spread`: standard deviation of outputs of one system.
+    - `units` (systems,): number of clusters with outputs of the system.
+    - `connected` (systems,): whether the system belongs to the largest set of systems that common items connect.
+    - `met` (systems,): whether the system was compared with all connected systems.
+    - `advantage` (systems, systems): how strongly the metric prefers the system of the row to the system of the column,
+      as a normal deviate.
+    - `steepness` (systems, systems): increase of `advantage` per unit of `metric`.
     """
 
     human: Floats
@@ -44,28 +50,33 @@ class Placement:
 
 
 def by_unit(influence: Floats, units: Ints) -> Floats:
-    """Sums over the items of each unit: (items, systems) -> (units, systems)."""
+    """Return the sums (units, systems) of `influence` (items, systems) over the items of each unit."""
     return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
 
 
 def covariance(first: Floats, second: Floats) -> Floats:
-    """Covariance of sums over units: influences (units, systems) -> (systems, systems)."""
+    """Return the covariance (systems, systems) of sums over units, given two influences (units, systems)."""
     n = int((first != 0).any(axis=1).sum())
     return np.asarray(first.T @ second * (n / max(n - 1, 1)))
 
 
 def units_behind(mask: Bools, units: Ints) -> Ints:
-    """(systems,): number of clusters with an output of each system."""
+    """Return the number (systems,) of clusters that contain an output of the system."""
     return np.asarray((unit_sums(mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
 
 
 def connected_systems(mask: Bools) -> Bools:
-    """(systems,): whether each system belongs to the largest set of systems that common items (items, systems)
-    connect."""
+    """Return whether each system (systems,) belongs to the largest set of systems that are connected by common items.
+
+    `mask` (items, systems) marks the outputs that exist.
+    """
     return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
 
 
 def largest_block(joined: Bools, there: Bools) -> Bools:
-    """(systems,): whether each is present and in the largest set connected by `joined` (systems, systems)."""
+    """Return whether each system (systems,) is present and in the largest set connected by `joined`.
+
+    `joined` (systems, systems) marks the pairs with a direct connection; `there` (systems,) marks present systems.
+    """
     part = blocks_of(joined)
     return np.asarray((part == np.bincount(part).argmax()) & there)

@@ -1,4 +1,4 @@
-"""Placement by scores: metrics and human ratings on the outputs that have both."""
+"""Placement by scores, on the outputs that have a metric score and a human rating."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _SLOPE = 3.0
 """Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""
 
 _RIDGE = 1e-6
-"""Relative ridge of the variance of moments, for ratings with two values, whose powers are all the same instrument."""
+"""Relative ridge of the variance of moments, needed for ratings with two values: their powers are one instrument."""
 
 _TINY = 1e-12
 _SAME = 1e-9  # smaller variations of differences are rounding errors
 
 
 class ScoredPeople:
-    """Human scores, relative to which metrics are placed by their scores.
+    """Human scores, with which the scores of each metric are compared in a placement.
 
-    Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means, so that
-    neither their unit nor outliers matter, and the link of a noisy but fair metric is nearly straight.
+    Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means. The
+    unit and the outliers of the metric's scores then do not matter, and the link of a noisy but fair metric is nearly
+    straight.
     """
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
@@ -35,7 +36,7 @@ class ScoredPeople:
         self._side: HumanSide | None = None
 
     def placement(self, metric: Floats) -> Placement:
-        """Placement of a metric (items, systems), NaN where it has no score."""
+        """Return the placement of a metric, given its scores (items, systems); missing scores are NaN."""
         from scipy.special import ndtri
 
         mask = self._rated & np.isfinite(metric)
@@ -55,7 +56,7 @@ class ScoredPeople:
         rate = _win_rates(scores, mask, n)
         squares = ratio((scores**2).T @ cells + cells.T @ scores**2 - 2 * scores.T @ scores, n)
         scatter = np.sqrt(np.maximum(squares - margin**2, 0.0))
-        # Equal systems do not differ, and a shift would move all their comparisons.
+        # If the difference of two systems does not vary, any shift would decide all their comparisons.
         usual = scatter[scatter > _SAME]
         scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)
         return Placement(
@@ -76,8 +77,9 @@ class ScoredPeople:
 
 
 def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
-    """(systems, systems): proportion of shared items on which the first has the higher score, half for a tie; `n` is
-    the number of these items.
+    """Return the proportion (systems, systems) of shared items on which the first system has the higher score.
+
+    A tie counts as half. `n` (systems, systems) is the number of shared items.
 
     >>> _win_rates(np.array([[1.0, 1.0], [2.0, 0.0]]), np.ones((2, 2), dtype=bool), np.full((2, 2), 2.0)).tolist()
     [[0.5, 0.75], [0.25, 0.5]]
@@ -90,10 +92,11 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
 
 
 def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
-    """Coefficients (powers,) of the square and the cube of quality in the link to scores (items, systems) within items
-    and systems, and their posterior covariance; the prior alone if no output was rated twice.
+    """Return the link's coefficients (powers,) for squared and cubed quality, and their posterior covariance.
 
-    Two-step generalised method of moments with a normal prior; moments are summed by cluster.
+    The link from quality to scores (items, systems) is estimated within items and systems, by the two-step generalised
+    method of moments with a normal prior; moments are summed by cluster. If no output was rated twice, the mean and the
+    covariance of the prior are returned.
     """
     prior = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:

@@ -15,10 +15,11 @@ SPREAD = 0.55
 
 
 def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
-    """Placement from verdicts (n,) of annotators and metric on the same comparisons, with their `pair`, item and
-    cluster; pairs (pairs, 2) are positions of the two systems.
+    """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
-    Positions are probits of mean win rates, for which the link is straight if outputs vary normally.
+    `pair`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pairs` (pairs, 2) are the two
+    systems of each pair. The position of a system is the probit of its mean win rate. On this scale, the link is
+    straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri
@@ -35,7 +36,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     least = 0.5 / np.maximum(comparisons, 1)
     places = ndtri(np.clip((1 + margins) / 2, least, 1 - least))
     steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # derivative of the probit of a margin
-    # For each cluster and pair: the change of the positions of the two systems.
+    # the influence of each cluster and pair on the positions of the pair's two systems
     cells, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
     cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
     a, b, count = first[cell_pair], second[cell_pair], _by(place, None, len(cells))
@@ -70,18 +71,21 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
 
 
 def _by(of: Ints, values: Any, n: int) -> Floats:
-    """Sums of values, or counts, by position (m,) of n."""
+    """Return the sums (n,) of values by position `of` (m,); counts if `values` is None."""
     return np.bincount(of, weights=values, minlength=n).astype(np.float64)
 
 
 def _covariance(first: Any, second: Any) -> Floats:
-    """Covariance of sums over units: sparse influences (units, systems) -> (systems, systems)."""
+    """Return the covariance (systems, systems) of sums over units, given two sparse influences (units, systems)."""
     n = int((np.diff(first.indptr) > 0).sum())
     return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
 
 
 def _won(margin: Floats, number: Floats, pairs: Ints, n_systems: int) -> Floats:
-    """(systems, systems): proportion of comparisons in which the metric prefers the first; NaN without any."""
+    """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
+
+    The proportion is NaN if the two systems were never compared.
+    """
     won = np.full((n_systems, n_systems), np.nan)
     least = 0.5 / np.maximum(number, 1)
     rate = np.where(number > 0, np.clip((1 + ratio(margin, number)) / 2, least, 1 - least), np.nan)

@@ -1,1 +1,1 @@
-"""Rates of labels: errors of a judge, corrected rates, agreement, thresholds of scores, sample sizes."""
+"""Rates of labels: error rates of a judge, corrected rates, agreement, thresholds of scores and sample sizes."""

@@ -12,17 +12,17 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import adjust
 
 FEWEST_OUTPUTS = 30
-"""Minimum number of outputs of an annotator for the test, as published."""
+"""Minimum number of outputs that an annotator must have labelled for the test, as published."""
 
 FEWEST_ANNOTATORS = 3
 """Minimum number of annotators for the test, as published."""
 
 
 class Advantages(NamedTuple):
-    """Comparisons for each annotator and output, (annotators, n), NaN without one.
+    """Comparisons of the judge with each annotator on each output, (annotators, n); NaN if there is no comparison.
 
-    `judge` is 1 if the judge is at least as close to the other annotators as this annotator, `annotator` is 1 if this
-    annotator is at least as close as the judge.
+    `judge` is 1 if the judge is at least as close to the remaining annotators as this annotator is. `annotator` is 1 if
+    this annotator is at least as close to the remaining annotators as the judge is.
     """
 
     judge: Floats
@@ -30,15 +30,16 @@ class Advantages(NamedTuple):
 
 
 def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantages:
-    """Whether the judge or the annotator is closer to all further annotators.
+    """Return whether the judge or the annotator is closer to the remaining annotators, for each annotator and output.
 
     Parameters
     ----------
     judge : array of shape (n,)
-        Codes of labels, or numbers; NaN: none.
+        Codes of labels, or numbers; NaN means no label.
     annotators : array of shape (annotators, n)
+        Labels of each annotator, in the same form.
     ordered : bool
-        Closeness is the negative root mean square error instead of the proportion of equal labels.
+        If true, closeness is the negative root mean square error; otherwise it is the proportion of equal labels.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     present = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
-        """Closeness of values (annotators, n) to all annotators except the annotator of the row."""
+        """Return how close values (annotators, n) are to the labels of all annotators except the row's annotator."""
         distance = (values[:, np.newaxis] - present) ** 2 if ordered else values[:, np.newaxis] != present
         counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
         mean = ratio((distance * counted).sum(axis=1), counted.sum(axis=1))
@@ -73,24 +74,24 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
 
 
 class Replacement(NamedTuple):
-    """Results for each annotator (annotators,), NaN for an annotator with too few outputs, and for the judge.
+    """Results for each annotator (annotators,) and for the judge; NaN if an annotator has too few outputs.
 
     Attributes
     ----------
     n : int array
-        Outputs compared.
+        Number of outputs compared.
     advantage : array
-        Proportion of outputs where the judge is at least as close to the others as the annotator is.
+        Proportion of outputs on which the judge is at least as close to the remaining annotators as the annotator is.
     difference : array
-        This proportion minus that of the annotator.
+        `advantage` minus the proportion of outputs on which the annotator is at least as close as the judge.
     p : array
         Adjusted p-value (Benjamini and Yekutieli) of 'the annotator is better by epsilon or more'.
     winning_rate : float
-        Proportion of annotators for whom this is rejected.
+        Proportion of annotators for whom this hypothesis is rejected.
     advantage_probability : float
-        Mean of `advantage`.
+        Mean of `advantage` over annotators.
     error : float
-        Standard error of `advantage_probability` by clusters.
+        Clustered standard error of `advantage_probability`.
     """
 
     n: Ints
@@ -112,10 +113,11 @@ def replacement(
     level: float = 0.05,
     fewest: int = FEWEST_OUTPUTS,
 ) -> Replacement:
-    """The alternative annotator test, by outputs or by clusters of outputs.
+    """Return the result of the alternative annotator test, with outputs or clusters of outputs as sampling units.
 
-    For each annotator with at least `fewest` outputs, a one-sided t-test of 'the annotator is closer to the other
-    annotators than the judge is, by `epsilon` or more'. p-values are adjusted over annotators.
+    For each annotator with at least `fewest` outputs, a one-sided t-test is made of the hypothesis 'the annotator is
+    closer to the remaining annotators than the judge is, by `epsilon` or more'. The p-values are adjusted for the
+    number of annotators.
 
     Parameters
     ----------
@@ -127,9 +129,11 @@ def replacement(
         Margin by which a judge may be worse because it costs less: .2 compared with experts, .15 with trained
         annotators, .1 with crowd workers.
     units : int array of shape (n,)
-        Clusters; if no two outputs share one, this is the published test.
+        Cluster of each output. If every output is a separate cluster, this is the published test.
     level : float, default .05
+        Level at which a hypothesis is rejected.
     fewest : int, default 30
+        Minimum number of outputs of an annotator.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Agreement of a judge's labels with human labels, from tables (..., judge's label, human label)."""
+"""Agreement of a judge's labels with human labels; the axes of each table are (..., judge's label, human label)."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.reliability import alpha, of_two
 
 Weighting = Literal["none", "linear", "quadratic"]
-"""Weights of disagreements: equal, by distance of ordered labels, or by squared distance."""
+"""Weights of disagreements: equal, proportional to the distance of ordered labels, or to the squared distance."""
 
 
 def accuracy(table: Floats) -> Floats:
-    """Proportion of equal labels: (..., k, k) -> (...)."""
+    """Return the proportion (...) of outputs with equal labels, for tables (..., k, k)."""
     return ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
 
 
 def sensitivity(table: Floats) -> Floats:
-    """TPR (sensitivity, recall): the judge is positive given a positive human label: (..., 2, 2) -> (...)."""
+    """Return the TPR (sensitivity, recall), P(judge's label positive | human label positive): tables (..., 2, 2)."""
     return ratio(table[..., 1, 1], table[..., :, 1].sum(axis=-1))
 
 
 def specificity(table: Floats) -> Floats:
-    """TNR (specificity): the judge is negative given a negative human label: (..., 2, 2) -> (...)."""
+    """Return the TNR (specificity), P(judge's label negative | human label negative): tables (..., 2, 2)."""
     return ratio(table[..., 0, 0], table[..., :, 0].sum(axis=-1))
 
 
 def positive_value(table: Floats) -> Floats:
-    """PPV (precision): the human label is positive given a positive label of the judge: (..., 2, 2) -> (...)."""
+    """Return the PPV (precision), P(human label positive | judge's label positive): tables (..., 2, 2)."""
     return ratio(table[..., 1, 1], table[..., 1, :].sum(axis=-1))
 
 
 def negative_value(table: Floats) -> Floats:
-    """NPV: the human label is negative given a negative label of the judge: (..., 2, 2) -> (...)."""
+    """Return the NPV, P(human label negative | judge's label negative): tables (..., 2, 2)."""
     return ratio(table[..., 0, 0], table[..., 0, :].sum(axis=-1))
 
 
 def balanced_accuracy(table: Floats) -> Floats:
-    """Mean recall over the human labels that occur: (..., k, k) -> (...)."""
+    """Return the mean recall over the human labels that occur, for tables (..., k, k)."""
     return mean_of_defined(ratio(np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-2)))
 
 
 def f1(table: Floats) -> Floats:
-    """F1 of the positive label; with more than two labels the mean over labels that occur: (..., k, k) -> (...)."""
+    """Return the F1 of the positive label or, with more than two labels, the mean F1 over the labels that occur.
+
+    Tables have shape (..., k, k).
+    """
     both = table.sum(axis=-1) + table.sum(axis=-2)
     by_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), both)
     return by_label[..., 1] if table.shape[-1] == 2 else mean_of_defined(by_label)
 
 
 def mcc(table: Floats) -> Floats:
-    """Matthews correlation coefficient; NaN where a rater has one label only: (..., k, k) -> (...).
+    """Return the Matthews correlation coefficient for tables (..., k, k); NaN if a rater uses only one label.
 
     >>> mcc(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
     0.6
@@ -69,7 +72,9 @@ def mcc(table: Floats) -> Floats:
 
 
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
-    """Cohen's kappa, weighted for ordered labels; NaN if each rater has only one label: (..., k, k) -> (...).
+    """Return Cohen's kappa for tables (..., k, k), weighted if labels are ordered.
+
+    It is NaN if judge and annotators always give the same single label.
 
     >>> kappa(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
     0.6
@@ -90,7 +95,7 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
 
 
 def ac1(table: Floats) -> Floats:
-    """Gwet's AC1: (..., k, k) -> (...).
+    """Return Gwet's AC1 for tables (..., k, k).
 
     >>> ac1(np.array([[90.0, 5.0], [5.0, 0.0]])).round(3).item()
     0.89
@@ -106,7 +111,7 @@ def ac1(table: Floats) -> Floats:
 
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
-    """Krippendorff's alpha of `n` outputs labelled by both, from proportions: (..., k, k) -> (...)."""
+    """Return Krippendorff's alpha for tables (..., k, k) of proportions; `n` outputs have both labels."""
     return alpha(of_two(table) * n, scale="ordinal" if ordered else "nominal")
 
 
@@ -116,7 +121,7 @@ BINARY: Mapping[str, Callable[[Floats], Floats]] = {
     "ppv": positive_value,
     "npv": negative_value,
 }
-"""Measures of two labels, the second positive."""
+"""Measures for two labels, of which the second is positive."""
 
 GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
     "accuracy": accuracy,
@@ -125,4 +130,4 @@ GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
     "mcc": mcc,
     "ac1": ac1,
 }
-"""Measures of two or more labels; kappa and alpha depend on whether labels are ordered."""
+"""Measures for two or more labels, except kappa and alpha, which depend on whether labels are ordered."""

@@ -1,6 +1,7 @@
-"""Joint distribution of a judge's and human labels, from few human labels and many labels of the judge.
+"""Joint distribution of the judge's labels and human labels, from few human labels and many labels of the judge.
 
-Cells of a table (strata, labels): a stratum has the outputs with one label of the judge (or with scores in one bin).
+A table has shape (strata, labels). A stratum contains the outputs with one label of the judge, or with the judge's
+scores in one bin.
 """
 
 from __future__ import annotations
@@ -15,26 +16,30 @@ from custodes.stats.clusters import influence
 from custodes.stats.ratios import ratio
 
 DRAWS = 8192
-"""Posterior draws, for a Monte Carlo standard error of .002 of the level of a bound."""
+"""Number of posterior draws; the Monte Carlo standard error of the level of a bound is then .002."""
 
 PRIOR = 0.5
 """Pseudo-count of each of two labels (Jeffreys' prior of a binomial proportion)."""
 
 NEUTRAL_PRIOR = 1 / 3
-"""Pseudo-count of each of two labels where outputs are labelled within the judge's labels (Kerman's neutral prior).
+"""Pseudo-count of each of two labels if the labelled outputs are sampled within the judge's labels (Kerman's neutral
+prior).
 
-A stratum without errors then shifts the rate less: with 15 human labels in each of two strata, a rate of .02 and a TPR
-and TNR of .99, the bounds cover .94 instead of .89. Intervals are narrower by 6 % on average.
+With this prior, a stratum without errors shifts the rate less. Example: with 15 human labels in each of two strata, a
+rate of .02, and a TPR and TNR of .99, the coverage is .94 instead of .89. Intervals are narrower by 6 % on average.
 """
 
 Sampling = Literal["random", "by-judge", "by-label"]
-"""Selection of the outputs with a human label: at random, at random within the judge's labels, or a fixed number of
-each human label from elsewhere."""
+"""How the outputs with a human label were selected: at random, at random within each of the judge's labels, or from
+another source with a fixed number of each human label."""
 
 
 class LabelCounts(NamedTuple):
-    """Counts of one judge: `labelled` (strata, labels) of outputs with a human label, and `total` (strata,) of all
-    outputs with a label of the judge. Counts may be fractions (several annotators, weights, clusters)."""
+    """Counts of outputs with labels of one judge.
+
+    `labelled` (strata, labels) counts the outputs with a human label, `total` (strata,) all outputs with a label of the
+    judge. Counts may be fractions because of several annotators, weights or clusters.
+    """
 
     labelled: Floats
     total: Floats
@@ -48,29 +53,30 @@ class JointPosterior(NamedTuple):
 
     @property
     def values(self) -> Floats:
-        """(1 + draws, strata, labels): the estimate, then the draws."""
+        """The estimate followed by the draws, (1 + draws, strata, labels)."""
         return np.concatenate([self.estimate[np.newaxis], self.draws])
 
 
 def joint_posterior(
     counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, draws: int = DRAWS, prior: float = PRIOR
 ) -> JointPosterior:
-    """Posterior of the joint proportions of judge's and human labels.
+    """Return the posterior of the joint proportions of the judge's labels and human labels.
 
     Parameters
     ----------
     counts : LabelCounts
         Effective counts, (strata, labels) and (strata,).
     sampling : {'random', 'by-judge', 'by-label'}
-        'random', 'by-judge': the proportion of each human label within a stratum, times the stratum's proportion of
-        all outputs (post-stratification). 'by-label': the judge's labels given the human label, and the prevalence
-        that explains the judge's rate (Rogan and Gladen); two strata and two labels only.
+        With 'random' and 'by-judge', the proportion of each human label within a stratum is multiplied by the stratum's
+        proportion of all outputs (post-stratification). With 'by-label', the proportions follow from the judge's error
+        rates given the human label and from the prevalence that explains the judge's rate (Rogan and Gladen). This
+        needs two strata and two labels.
     rng : numpy.random.Generator
     draws : int
         Number of posterior draws.
     prior : float
         Pseudo-count of each of two labels in a stratum: 1/2 (Jeffreys) or 1/3 (Kerman), see `NEUTRAL_PRIOR`. The
-        error rates of 'by-label' and the proportions of strata have Jeffreys' prior.
+        proportions of strata, and the error rates with 'by-label', always have Jeffreys' prior.
 
     Returns
     -------
@@ -102,11 +108,13 @@ def joint_posterior(
 
 
 def cell_prior(strata: int, labels: int, prior: float = PRIOR) -> Floats:
-    """Pseudo-counts of cells: with k labels 4 `prior` / k per stratum, half of them on equal labels of judge and
-    annotator.
+    """Return the pseudo-counts (strata, labels) of the cells.
 
-    With two labels this is `prior` for each label. With more labels, a pseudo-count of .5 for each cell would outweigh
-    the human labels: with ten labels and 60 outputs, intervals of accuracy had a coverage of .48.
+    If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of this sum
+    belongs to the cell in which the judge's label equals the human label.
+
+    With two labels, every cell has the pseudo-count `prior`. With more labels, a pseudo-count of .5 in every cell would
+    outweigh the human labels: with ten labels and 60 outputs, intervals of accuracy had a coverage of .48.
 
     >>> cell_prior(2, 2).tolist(), cell_prior(4, 4)[0].round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.25, 0.083, 0.083, 0.083])
@@ -118,9 +126,10 @@ def cell_prior(strata: int, labels: int, prior: float = PRIOR) -> Floats:
 
 
 def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
-    """Joint proportions without a prior: counts (..., strata, labels) and (..., strata) -> (..., strata, labels).
+    """Return the joint proportions (..., strata, labels) estimated without a prior.
 
-    In a stratum without human labels, all labels are equally probable.
+    The counts have shapes (..., strata, labels) and (..., strata). In a stratum without human labels, all labels are
+    equally probable.
     """
     labelled, total = counts
     if sampling == "by-label":
@@ -135,26 +144,27 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
 
 
 def _by_label(labelled: Floats, total: Floats, rng: np.random.Generator, draws: int) -> Floats:
-    """Rogan and Gladen's formula on draws of both error rates and of the judge's rate; stratum 1 is positive."""
+    """Return draws of joint proportions by Rogan and Gladen's formula, applied to draws of the two error rates and of
+    the judge's rate; stratum 1 is the judge's positive label."""
     false_positive = rng.beta(labelled[1, 0] + PRIOR, labelled[0, 0] + PRIOR, size=draws)
     true_positive = rng.beta(labelled[1, 1] + PRIOR, labelled[0, 1] + PRIOR, size=draws)
     judge_rate = rng.beta(total[1] + PRIOR, total[0] + PRIOR, size=draws)
     informative = true_positive > false_positive
     gain = np.where(informative, true_positive - false_positive, 1.0)
     prevalence = np.clip((judge_rate - false_positive) / gain, 0.0, 1.0)
-    # The prevalence is not identified by a judge that is no better than chance.
+    # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
     return _joint(np.where(informative, prevalence, rng.random(draws)), false_positive, true_positive)
 
 
 def _joint(prevalence: Floats, false_positive: Floats, true_positive: Floats) -> Floats:
-    """Joint proportions of a judge's and human labels: (...) -> (..., 2, 2)."""
+    """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given three rates (...)."""
     negative = np.stack([(1 - prevalence) * (1 - false_positive), prevalence * (1 - true_positive)], axis=-1)
     positive = np.stack([(1 - prevalence) * false_positive, prevalence * true_positive], axis=-1)
     return np.stack([negative, positive], axis=-2)
 
 
 def _dirichlet(parameters: Floats, rng: np.random.Generator, draws: int) -> Floats:
-    """(draws, k); gamma variables, as the parameters may be large."""
+    """Return Dirichlet draws (draws, k), computed from gamma variates because parameters may be large."""
     gammas = rng.standard_gamma(np.broadcast_to(parameters, (draws, len(parameters))))
     return np.asarray(gammas / np.maximum(gammas.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
@@ -168,18 +178,18 @@ def output_influence(
     weights: Floats,
     totalled: Floats,
 ) -> Floats:
-    """Influence of each output on a statistic of counts.
+    """Return the influence of each output on a statistic of counts.
 
     Parameters
     ----------
     statistic : callable
-        From counts (..., strata, labels) and (..., strata) to values (...).
+        Function that computes values (...) from counts (..., strata, labels) and (..., strata).
     counts : LabelCounts
-        Counts at which the influence is taken.
+        Counts at which the influence is computed.
     stratum : int array of shape (n,)
         Stratum of each output.
     labels : array of shape (n, labels)
-        Human labels as proportions of annotators; a row of NaN: not labelled.
+        Proportion of annotators who gave each label; a row of NaN means no human label.
     weights : array of shape (n,)
         Weight of a labelled output in `counts.labelled`.
     totalled : array of shape (n,)
@@ -188,7 +198,7 @@ def output_influence(
     Returns
     -------
     array of shape (n,)
-        Influences; their sum of squares is the variance of the estimate where outputs are independent.
+        Influences. If outputs are independent, the sum of squared influences is the variance of the estimate.
 
     References
     ----------
@@ -207,20 +217,19 @@ def output_influence(
 
 
 def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
-    """Reorder the draws of one estimate so that they have a given correlation with the draws of a second estimate
-    (normal copula).
+    """Return the draws `second` in an order with a given correlation to the draws `first` (normal copula).
 
     Parameters
     ----------
     first, second : arrays of shape (draws,)
         Independent draws of two estimates.
     correlation : float
-        Between -1 and 1.
+        Correlation of the normal copula, between -1 and 1.
 
     Returns
     -------
     array of shape (draws,)
-        The values of `second` in another order.
+        The values of `second`, reordered.
 
     References
     ----------
@@ -239,10 +248,11 @@ def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np
 
 
 def two_sided_p(draws: Floats) -> Floats:
-    """Two-sided posterior p-value of 'the value is 0' from draws (draws, ...).
+    """Return the two-sided posterior p-value of 'the value is 0', given draws (draws, ...).
 
-    It is below 1 - c exactly if the central interval of level c excludes 0. If no draw lies beyond 0, it is at most the
-    tail of a normal distribution with the draws' mean and variance, so that it can be adjusted for many tests.
+    The p-value is below 1 - c exactly if the central interval of level c excludes 0. If all draws have the same sign,
+    the p-value is at most the two-sided tail probability of a normal distribution with the mean and the variance of the
+    draws. The p-value can thus be small enough to stay significant after an adjustment for many tests.
 
     >>> float(two_sided_p(np.repeat([-1.0, 1.0], 50)))
     1.0

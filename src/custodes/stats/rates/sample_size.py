@@ -1,4 +1,4 @@
-"""Number of human labels needed for an estimate, and their optimal allocation over the labels of a judge."""
+"""Number of human labels needed for an estimate, and the optimal allocation of human labels to the judge's labels."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_po
 from custodes.stats.ratios import ratio
 
 DRAWS = 4096
-"""Posterior draws, for a relative error of about 2 % of the width of an interval."""
+"""Number of posterior draws; the relative error of the width of an interval is then about 2 %."""
 
 ASSUMED_LABELS = 2.0
-"""Weight of the assumed rate of a stratum, in human labels."""
+"""Number of human labels to whose weight the assumed rate of a stratum corresponds."""
 
 
 MOST = 1e12
 STEPS = 100
-"""Maximum total number of labels, and number of steps of the search."""
+"""Number of steps of the search for a total number of labels, which is at most `MOST`."""
 
 
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
-    """Rate of positive human labels in each stratum: (strata, 2) counts and assumed rates (strata,) -> (strata,).
+    """Return the rate (strata,) of positive human labels in each stratum.
 
-    An assumed rate has the weight of two labels.
+    The arguments are counts (strata, 2) of negative and positive labels, and assumed rates (strata,). An assumed rate
+    has the weight of two labels.
 
     >>> stratum_rates(np.array([[18.0, 2.0], [0.0, 0.0]]), np.array([0.1, 0.9])).round(3).tolist()
     [0.1, 0.9]
@@ -34,7 +35,7 @@ def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
 
 
 def rate_shares(weights: Floats, rates: Floats) -> Floats:
-    """Best proportions of labels by stratum for the corrected rate (Neyman's allocation).
+    """Return the optimal proportions of labels (strata,) for estimating the corrected rate (Neyman's allocation).
 
     Parameters
     ----------
@@ -56,10 +57,10 @@ def rate_shares(weights: Floats, rates: Floats) -> Floats:
 
 
 def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floats:
-    """Best proportions of labels by stratum for TPR (`positive`) or TNR of a judge with two labels, the second
-    positive.
+    """Return the optimal proportions of labels (strata,) for estimating the judge's TPR (`positive`) or TNR.
 
-    Uses the derivative of the error rate by the rate of each stratum.
+    The judge has two labels, of which the second is positive. The optimum follows from the derivatives of the TPR or
+    TNR with respect to the rate of each stratum.
 
     >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
     [0.1, 0.9]
@@ -76,15 +77,16 @@ def _shares(values: Floats) -> Floats:
 
 
 def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
-    """Expected posterior for `n` labels.
+    """Return the posterior that is expected with `n` human labels.
 
     Parameters
     ----------
     share, rates : arrays of shape (strata,)
-        Proportions of labels, and rates of positive human labels.
+        Proportion of the human labels in each stratum, and rate of positive human labels in each stratum.
     outputs : int array of shape (strata,)
-        Outputs with a label of the judge.
+        Number of outputs with a label of the judge.
     n : float
+        Number of human labels.
     """
     labelled = np.minimum(share * n, outputs)
     counts = LabelCounts(labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), outputs.astype(np.float64))
@@ -92,7 +94,9 @@ def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) ->
 
 
 def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
-    """Smallest number of labels for which a decreasing `size` is at most `largest`; None if `most` are not enough.
+    """Return the smallest number of labels for which `size`, a decreasing function, is at most `largest`.
+
+    The result is None if even `most` labels are not enough.
 
     >>> fewest_labels(lambda n: 1 / n, 0.1, most=50)
     10
@@ -107,17 +111,18 @@ def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) 
 
 
 def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least: int) -> Ints:
-    """Number of outputs of each stratum to label next.
+    """Return the number of outputs to label next in each stratum.
 
     Parameters
     ----------
     share : array of shape (strata,)
-        Best proportion of all labels.
+        Optimal proportion of all labels in each stratum.
     labelled, available : int arrays of shape (strata,)
-        Outputs with a human label, and without one.
+        Numbers of outputs with a human label and without a human label.
     n : int
-        Labels to add; all if fewer are available.
-    least : int Minimum number of labels of each stratum, if it has enough outputs.
+        Number of labels to add. If fewer outputs are available, all are labelled.
+    least : int
+        Minimum number of labels of each stratum, if the stratum has enough outputs.
 
     Returns
     -------
@@ -134,7 +139,7 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     if not n:
         return np.zeros(len(share), dtype=np.int64)
     first = np.clip(least - labelled, 0, available)
-    if first.sum() >= n:  # not enough for the minimum of each stratum
+    if first.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
         return _rounded(first * ratio(np.array(n), first.sum()), n)
 
     def added(total: float) -> Floats:
@@ -145,13 +150,13 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
         high *= 2
     values = added(bisected(lambda total: added(total).sum() < n, 0.0, high, steps=STEPS))
     rest = n - values.sum()
-    if rest > 0.5:  # strata that need no labels
+    if rest > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
         values += (available - values) * rest / (available - values).sum()
     return _rounded(values, n)
 
 
 def _rounded(values: Floats, n: int) -> Ints:
-    """Integers with sum n, with the largest remainders rounded up."""
+    """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
     whole = np.floor(values + 1e-9).astype(np.int64)
     order = np.argsort(-(values - whole), kind="stable")
     whole[order[: max(0, n - int(whole.sum()))]] += 1

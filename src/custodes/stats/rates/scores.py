@@ -15,7 +15,7 @@ from custodes.stats.ranks import mid_ranks, ranks_within
 from custodes.stats.ratios import ratio
 
 FEWEST_IN_BIN = 25
-"""Human labels per stratum of scores; with 10, the coverage of intervals was .86 at a rate of .1."""
+"""Minimum number of human labels per stratum of scores; with 10, the coverage of intervals was .86 at a rate of .1."""
 
 MOST_BINS = 5
 
@@ -29,8 +29,10 @@ class Area(NamedTuple):
 
 
 class Roc(NamedTuple):
-    """ROC curve: thresholds (k,), highest first, with the proportion of positive outputs (`tpr`) and of negative
-    outputs (`fpr`) whose score reaches the threshold."""
+    """ROC curve with thresholds (k,), highest first.
+
+    `tpr` and `fpr` (k,) are the proportions of positive and of negative outputs whose score reaches the threshold.
+    """
 
     threshold: Floats
     tpr: Floats
@@ -38,8 +40,9 @@ class Roc(NamedTuple):
 
 
 def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
-    """Probability that a positive output has a higher score than a negative output (ties count half), with an interval
-    on the logit scale.
+    """Return the area under the ROC curve, with an interval that is computed on the logit scale.
+
+    The area is the probability that a positive output has a higher score than a negative output; ties count half.
 
     Parameters
     ----------
@@ -50,8 +53,8 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     Returns
     -------
     Area
-        NaN with one label only. If the scores separate the labels, the lower bound is that for zero errors among the
-        outputs of the rarer label (rule of three).
+        NaN if all outputs have the same label. If the scores separate the labels, the lower bound is the exact bound
+        for zero errors among the outputs of the rarer label (rule of three).
 
     Examples
     --------
@@ -84,7 +87,7 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
 
 
 def roc(scores: Floats, positive: Bools) -> Roc:
-    """ROC curve: the judge's label is positive if the score reaches the threshold.
+    """Return the ROC curve; the judge's label is positive if the score reaches the threshold.
 
     >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
     [0.5, 0.5, 1.0, 1.0]
@@ -101,14 +104,18 @@ def roc(scores: Floats, positive: Bools) -> Roc:
 
 
 class ThresholdTarget(NamedTuple):
-    """Target of a threshold: `youden` (the largest TPR + TNR), or a minimum TPR or TNR with the best other rate."""
+    """Criterion for choosing a threshold.
+
+    The rate `youden` maximises TPR + TNR. The rate `tpr` maximises the TNR while the TPR is at least `least`; the rate
+    `tnr` maximises the TPR while the TNR is at least `least`.
+    """
 
     rate: str
     least: float
 
     @classmethod
     def parse(cls, text: str) -> ThresholdTarget:
-        """Parse from text.
+        """Return the target that a text such as `youden` or `tpr>=0.9` describes.
 
         >>> ThresholdTarget.parse("tpr>=0.9")
         ThresholdTarget(rate='tpr', least=0.9)
@@ -121,7 +128,7 @@ class ThresholdTarget(NamedTuple):
         return cls(match[1], float(match[2]))
 
     def threshold(self, scores: Floats, positive: Bools) -> float:
-        """The threshold for these outputs; NaN with one label only."""
+        """Return the best threshold for these outputs; NaN if all outputs have the same label."""
         curve = roc(scores, positive)
         if not len(curve.tpr) or np.isnan(curve.tpr[0]) or np.isnan(curve.fpr[0]):
             return np.nan
@@ -138,9 +145,9 @@ class ThresholdTarget(NamedTuple):
 
 
 def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
-    """The judge's label of each output (1.0 or 0.0) by the threshold of the other folds: (n,) -> (n,).
+    """Return the judge's label (1.0 or 0.0) of each output (n,), by the threshold chosen on the remaining folds.
 
-    The rates of these labels are not biased by the selection of the threshold.
+    The selection of the threshold therefore does not bias the rates of these labels.
     """
     labels = np.full(len(scores), np.nan)
     for k in np.unique(fold):
@@ -151,7 +158,9 @@ def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget
 
 
 def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
-    """Strata of equal size by the judge's scores, with about 25 human labels each: (n,) -> (n,).
+    """Return the stratum (n,) of each output, by the judge's scores (n,).
+
+    There are at most five strata, of equal size and with about 25 or more human labels each.
 
     >>> score_strata(np.arange(6.0), n_labelled=75).tolist()
     [0, 0, 1, 1, 2, 2]

@@ -1,6 +1,7 @@
-"""Selective judging: the judgements that may replace a human label, and an alarm if the judgements get worse.
+"""Selective judging: which judgements may replace a human label, and an alarm if the judgements get worse.
 
-A judgement is accepted if the judge's confidence reaches a threshold; the others are left to annotators.
+A judgement is accepted if the judge's confidence reaches a threshold. Annotators label the outputs whose judgements are
+not accepted.
 """
 
 from __future__ import annotations
@@ -10,26 +11,32 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints
 
 SPARE = 3
-"""Disagreements with which the first tested threshold would still pass.
+"""Number of disagreements with which the first tested threshold would still pass.
 
-The sequence ends at the first threshold that fails. With none to spare, a single disagreement among the most confident
-judgements ends it: in simulations, the accepted proportion was lower by up to .2.
+The sequence ends at the first threshold that fails. With a value of 0, a single disagreement among the most confident
+judgements could end the sequence: in simulations, the accepted proportion was lower by up to .2.
 """
 
 RISES = (0.05, 0.1)
-"""Alternatives of the alarm: this proportion of the judgements without an expected disagreement disagrees as well."""
+"""Alternative hypotheses of the alarm.
+
+Under each, the probability of disagreement rises from the accepted value p to p + (1 - p) times this number.
+"""
 
 START_EVERY = 25
-"""Labels between the moments at which a rise may begin."""
+"""Number of labels between the moments at which a rise may begin."""
 
 LARGEST_LOG = 700.0
 
 MOST_PROBABILITIES = 24
-"""Distinct inclusion probabilities that divide strata; more are weights alone."""
+"""Maximum number of distinct inclusion probabilities for dividing strata.
+
+If there are more, inclusion probabilities are only used as weights.
+"""
 
 
 def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
-    """One-sided upper bound of a proportion (Clopper and Pearson): counts `wrong` of `n` (...) -> (...).
+    """Return the one-sided upper bound (...) of a proportion (Clopper and Pearson), given `wrong` of `n` cases (...).
 
     >>> float(upper_bound(np.array(3.0), np.array(76.0), confidence=0.95).round(4))
     0.0989
@@ -45,21 +52,21 @@ def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
 
 
 def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) -> tuple[Bools, int]:
-    """Fixed-sequence test of nested sets of judgements, the most confident first.
+    """Test nested sets of judgements in a fixed sequence that begins with the most confident judgements.
 
     Parameters
     ----------
     wrong, n : arrays of shape (thresholds,)
-        Disagreements with human labels, and labelled judgements, at each threshold or above it.
+        Numbers of disagreements with human labels, and of labelled judgements, at or above each threshold.
     most : float
-        Largest acceptable disagreement.
+        Largest acceptable rate of disagreement.
     confidence : float
-        Probability that the disagreement at the chosen threshold is at most `most`.
+        Probability with which the rate of disagreement at the chosen threshold is at most `most`.
 
     Returns
     -------
     tuple
-        Whether each threshold was tested, and the position of the last one that passed; -1: none.
+        Whether each threshold was tested, and the position of the last threshold that passed (-1 if none passed).
 
     Examples
     --------
@@ -79,10 +86,11 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
 
 
 def e_values(wrong: Bools, *, most: float) -> Floats:
-    """E-process of 'each judgement disagrees with a probability of at most `most`': (n,) in order of time -> (n,).
+    """Return an e-process (n,) against 'each judgement disagrees with a probability of at most `most`'.
 
-    Without a rise, the probability that it ever reaches 1 / a is at most a (Ville's inequality). It is a mixture of
-    likelihood ratios over `RISES` and over the moments at which the rise begins.
+    `wrong` (n,) is in order of time. If this hypothesis is true, the probability that the e-process ever reaches 1 / a
+    is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the moments
+    at which a rise begins.
 
     >>> e_values(np.zeros(3, dtype=bool), most=0.1).round(2).tolist()
     [0.96, 0.93, 0.9]
@@ -99,14 +107,14 @@ def e_values(wrong: Bools, *, most: float) -> Floats:
     for k, start in enumerate(range(0, len(wrong), START_EVERY)):
         ratios = np.exp(np.minimum(path[start + 1 :] - path[start], LARGEST_LOG)).mean(axis=1)
         values[start:] += ratios / ((k + 1) * (k + 2))
-    return values + 1 / (position // START_EVERY + 2)  # the moments to come
+    return values + 1 / (position // START_EVERY + 2)  # plus the weight of rises that begin later
 
 
 def error_rates(wrong: Floats, n: Floats) -> Floats:
-    """Smoothed disagreement by label of the judge and class of confidence: counts (labels, classes) -> the same shape.
+    """Return smoothed rates of disagreement (labels, classes), given counts by judge's label and class of confidence.
 
-    The odds of a label and of a class multiply; those of classes fall with the confidence (the last class has the
-    highest).
+    The odds of disagreement are a product of a factor of the label and a factor of the class. The factors of classes
+    decrease with the confidence; the last class has the highest confidence.
 
     >>> error_rates(np.array([[4.0, 1.0], [8.0, 1.0]]), np.full((2, 2), 20.0)).round(2).tolist()
     [[0.22, 0.04], [0.36, 0.07]]
@@ -122,9 +130,10 @@ def error_rates(wrong: Floats, n: Floats) -> Floats:
 
 
 def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: int) -> Ints:
-    """Divide strata by inclusion probability, if it has few values: (n,) each -> (n,).
+    """Return strata (n,) that are divided by inclusion probability, if there are few distinct probabilities.
 
-    Neighbouring probabilities are merged until each part has at least `fewest` human labels.
+    All arguments have shape (n,). Neighbouring probabilities are merged until each part of a stratum has at least
+    `fewest` human labels.
 
     >>> weight = np.repeat([1.0, 20.0], [20, 40])
     >>> designed_strata(np.zeros(60, dtype=int), weight, weight == 1, fewest=10).tolist() == [0] * 60

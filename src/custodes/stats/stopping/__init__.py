@@ -1,1 +1,1 @@
-"""Sequential annotation: stopping rules, interim analyses, replay of the protocol, power."""
+"""Sequential annotation: stopping rules, interim analyses, replay of the protocol, and power."""

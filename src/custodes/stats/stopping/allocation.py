@@ -1,4 +1,4 @@
-"""Allocation of annotations: a random order of items for every pair, and rounds within a budget."""
+"""Allocation of annotations: a random order of items for every pair, and rounds that stay within a budget."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimator import Counts
 
 KINDS = 12
-"""Kinds of annotations: three human preferences times four of the metric (win, tie, loss or none)."""
+"""Number of kinds of annotations: three human preferences times four metric preferences (win, tie, loss or none)."""
 
 
 def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator) -> Ints:
-    """A new random order of items for every pair, with items that cannot be annotated last: (pairs, items) -> same
-    shape.
+    """Return a random order (pairs, items) of the items of every pair; items that are not `available` come last.
 
-    Clusters of items, `units` (items,), alternate, since annotations of one document contain less information. Each
-    pair has its own order: with a common order of items, errors of pairs would be correlated, which is measurably
-    worse.
+    Clusters of items, `units` (items,), alternate, because several annotations of one document contain less
+    information. The order differs between pairs: with a common order, the errors of pairs would be correlated, which
+    makes the results measurably worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
@@ -38,10 +37,10 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
 
 
 def granted(requested: Ints, left: NDArray[Any]) -> Ints:
-    """Number of annotations that a budget allows: requested (..., pairs), left (...) -> (..., pairs).
+    """Return the number (..., pairs) of requested annotations that the remaining budget `left` (...) allows.
 
-    All requested annotations; if the budget is too small, the same number for every requesting pair, and one more for
-    the first pairs.
+    If the budget is large enough, all requested annotations are granted. Otherwise every pair with a request gets the
+    same number, and the first pairs get one more.
 
     >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
@@ -56,7 +55,7 @@ def granted(requested: Ints, left: NDArray[Any]) -> Ints:
 
 
 def evenly(total: NDArray[Any], available: Ints) -> Ints:
-    """The same number for every pair, as far as available: total (...), available (..., pairs) -> (..., pairs).
+    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `available` numbers allow.
 
     >>> evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
@@ -72,19 +71,20 @@ def evenly(total: NDArray[Any], available: Ints) -> Ints:
 
 
 def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Kind of each annotation, 0 to 11, or 12 without a human rating: preferences (...), (...) -> (...).
+    """Return the kind (...) of each annotation: 0 to 11, or 12 if there is no human preference.
 
     >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
     [2, 7, 12]
     """
-    # preferences 1, 0, -1 are rows and columns 0, 1, 2; absent is 3
+    # preferences 1, 0, -1 become rows and columns 0, 1, 2; an absent preference becomes 3
     rows, columns = (np.where(np.abs(s.astype(np.int16)) <= 1, 1 - s.astype(np.int16), 3) for s in (human, metric))
     return np.asarray(np.where(rows < 3, 4 * rows + columns, KINDS), dtype=np.int8)
 
 
 def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
-    """Number of annotations of each kind between two positions of an order: kinds (..., items), (...), (...) -> (...,
-    12).
+    """Return the number (..., 12) of annotations of each kind between the positions `start` and `stop` (...).
+
+    `kinds` (..., items) are in the order of annotation.
 
     >>> counted(np.array([0, 0, 5]), np.array(1), np.array(3)).nonzero()[0].tolist()
     [0, 5]
@@ -97,14 +97,15 @@ def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
 
 
 def outcome_of(signs: NDArray[np.int8]) -> Ints:
-    """Wins, ties and losses: (..., items) -> (..., 3)."""
+    """Return the numbers of wins, ties and losses (..., 3) among signs (..., items)."""
     return np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
 
 
 def tables(counts: Ints, metric: Ints) -> Counts:
-    """Counts for an estimator, after annotating some items.
+    """Return the counts that an estimator needs after some items are annotated.
 
-    `counts` (..., 12) are annotations by kind, `metric` (..., 3) the metric's outcomes over all items.
+    `counts` (..., 12) are the numbers of annotations of each kind, `metric` (..., 3) the metric's outcomes over all
+    items.
 
     >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
     >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()

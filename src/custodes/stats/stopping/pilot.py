@@ -1,4 +1,4 @@
-"""Posterior of the outcome proportions of every pair from a pilot study, with partial pooling over pairs."""
+"""Posterior of every pair's outcome proportions from a pilot study, with partial pooling over pairs."""
 
 from __future__ import annotations
 
@@ -15,24 +15,30 @@ from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
-_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # grid of standard deviations of systems and of pairs, in logits
-_TAIL = 2.0  # degrees of freedom of the t distribution of systems, which allows outliers
-_LIKELY = 0.3  # prior mean of the standard deviation of pairs: systems explain most of the differences
+_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations of system effects and pair deviations, in logits
+_TAIL = 2.0  # degrees of freedom of the t distribution of system effects; allows outliers
+_LIKELY = 0.3  # prior mean of the pair deviations' standard deviation: system effects explain most differences
 _STEPS = 50
 _LONGEST = 2.0  # maximum step of Newton's method, in logits
 _NEAR = 1e-6
-_WIDE = 3.0  # prior standard deviation of the mean logit of no tie
+_WIDE = 3.0  # prior standard deviation of the mean m in the logit of 'not a tie'
 
 _WIDER = 1.2
 _WIDER_SHARED = 0.4
-"""Constants of `share_interval`. `python -m tests.real.calibrate_forecast` fits them on replayed pilots of all real
-data sets, and evaluates each data set with the constants from the others."""
+"""Constants of `share_interval`.
+
+`python -m tests.real.calibrate_forecast` fits these constants to replayed pilots of all real data sets. It evaluates
+each data set with constants that are fitted to the remaining data sets.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot:
-    """Annotations of a pilot, a row each: `pair` (n,) of the `systems` (pairs, 2), `unit` (n,) the cluster of its item,
-    `sign` (n,) 1, 0, -1."""
+    """Annotations of a pilot study.
+
+    For each annotation, `pair` (n,) is the position of its pair, `unit` (n,) the cluster of its item, and `sign` (n,)
+    the preference 1, 0 or -1. `systems` (pairs, 2) are the two systems of each pair.
+    """
 
     pair: Ints
     unit: Ints
@@ -41,18 +47,19 @@ class Pilot:
 
     @property
     def outcome(self) -> Ints:
-        """(pairs, 3): wins, ties and losses."""
+        """Numbers of wins, ties and losses of each pair, (pairs, 3)."""
         return table_sums(self.pair, 1 - self.sign, shape=(len(self.systems), 3))
 
 
 def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
-    """Posterior draws of every pair's proportions of wins, ties and losses: (draws, pairs, 3).
+    """Return posterior draws (draws, pairs, 3) of every pair's proportions of wins, ties and losses.
 
-    Two logistic models. Among annotations without a tie, the first system wins with the logit s_a - s_b + a deviation
-    of the pair; an annotation is not a tie with the logit m + u_a + u_b + a deviation of the pair. Systems have a t
-    distribution, which allows outliers, deviations a normal one. Their standard deviations are estimated on a grid; the
-    prior for those of pairs favours small values. So a pair with ten annotations borrows strength from all others. If
-    pairs share items or documents, their errors are correlated, and all annotations get less weight.
+    There are two logistic models. An annotation of systems a and b is not a tie with the logit m + u_a + u_b + a
+    deviation of the pair. If it is not a tie, the first system wins with the logit s_a - s_b + a deviation of the pair.
+    System effects have a t distribution, which allows outliers; deviations have a normal distribution. The standard
+    deviations of system effects and of deviations are estimated on a grid, with a prior that favours small deviations.
+    A pair with ten annotations thus borrows strength from all pairs. If pairs share items or documents, their errors
+    are correlated, and all annotations get less weight.
 
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
@@ -72,8 +79,10 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
 
 
 def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
-    """Simulated studies of `items` that contain the pilot's annotations, in any order, and continue with the drawn
-    proportions: counts (pairs, 3), shares (draws, pairs, 3).
+    """Return one simulated study per draw, with a number of `items` annotated for each pair.
+
+    The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
+    with the proportions `shares` (draws, pairs, 3).
 
     >>> result = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
     >>> result.kinds.tolist()
@@ -101,7 +110,7 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
 
 
 def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
-    """Random outcomes with proportions (..., 3): (..., items) of 0, 1, 2.
+    """Return random outcomes 0, 1 or 2 (..., items) with proportions (..., 3).
 
     >>> drawn_kinds(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 2, np.random.default_rng(0)).tolist()
     [[1, 1], [2, 2]]
@@ -114,10 +123,12 @@ def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
-    """Result of a protocol with annotators alone in simulated studies, (draws,) each: the proportion of annotations
-    used, mean over pairs, and the proportion of pairs decided as with all annotations.
+    """Return two results (draws,) of a protocol without a metric in simulated studies.
 
-    Source: ours; the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986, by simulation.
+    The first is the proportion of annotations used, averaged over pairs. The second is the proportion of pairs with the
+    same decision as with all annotations.
+
+    Source: ours; simulates the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986.
     """
     human = answers.kinds // 4
     wins, losses = ((human == kind).sum(axis=-1) for kind in (0, 2))
@@ -127,7 +138,9 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
 
 
 def shared_items(pilot: Pilot) -> float:
-    """Mean proportion of the items of a pair that another pair also has: 0 for one pair, 1 if all have the same items.
+    """Return the mean proportion of a pair's items that another pair shares.
+
+    It is 0 if there is only one pair, and 1 if all pairs have the same items.
 
     >>> pair, unit = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
     >>> shared_items(Pilot(pair=pair, unit=unit, sign=np.ones(4, dtype=np.int8), systems=np.array([[0, 1], [0, 2]])))
@@ -141,11 +154,11 @@ def shared_items(pilot: Pilot) -> float:
 
 
 def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple[float, float]:
-    """Interval of the proportion of annotations used, from `shares` (draws,).
+    """Return an interval for the proportion of annotations used, given draws `shares` (draws,) of this proportion.
 
-    The shortest interval that contains `confidence` of the draws, widened around its centre. Errors of pairs that share
-    items are correlated (`shared`, from `shared_items`), which the draws do not fully include; so the squared factor is
-    linear in `shared`. The interval contains the mean of the draws.
+    The shortest interval that contains `confidence` of the draws is widened by a factor around its centre. The square
+    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share items
+    are correlated, and the draws do not fully include this correlation. The interval contains the mean of the draws.
 
     >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
     >>> round((high - low) / 0.9, 3) == _WIDER
@@ -160,8 +173,9 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 
 
 def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
-    """Centre and half-width of the shortest interval that contains `confidence` of the values (n,); the central one if
-    there are several.
+    """Return the centre and half-width of the shortest interval that contains `confidence` of the values (n,).
+
+    If several intervals are equally short, the middle interval is returned.
 
     >>> shortest(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
     (5.0, 1.0)
@@ -177,24 +191,33 @@ def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
     return float((low + high) / 2), float((high - low) / 2)
 
 
-class _Mode(NamedTuple):
-    """Mode of effects of columns (columns,) and deviations of rows (rows,), with the precision of columns (rows
-    integrated out), of each row given the columns, and the dependence of rows on columns; and the log marginal
-    likelihood."""
+class _Modes(NamedTuple):
+    """Modes of the effects of columns (systems) and of the deviations of rows (pairs), at every point of the grid.
+
+    - `column` (grid, columns), `row` (grid, rows): the modes.
+    - `column_precision` (grid, columns, columns): precision of the effects, with the deviations integrated out.
+    - `row_precision` (grid, rows): precision of each deviation given the effects.
+    - `follows` (grid, rows): how strongly the mean of each deviation depends on the effects.
+    - `height` (grid,): log marginal likelihood.
+    """
 
     column: Floats
     row: Floats
     column_precision: Floats
     row_precision: Floats
     follows: Floats
-    height: float
+    height: Floats
 
 
 def _logits(
     pilot: Pilot, hits: Bools, among: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the logits (draws, pairs) of `hits` among annotations, (n,) each: effects of two systems, deviations of
-    pairs, and a mean unless the effects are a `difference`."""
+    """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
+
+    `hits` (n,) marks the annotations that are hits, and `among` (n,) the annotations that are counted. If `difference`
+    is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise it is the sum of a
+    mean, two system effects and a deviation.
+    """
     from scipy.sparse import csr_array
 
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
@@ -205,21 +228,23 @@ def _logits(
     pair, unit, hit = pilot.pair[among], pilot.unit[among], hits[among]
     number, n = (np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[hit], pair))
     worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
-    wide = np.full(width - 2, _WIDE)
-    modes = [
-        _mode(number * worth, n * worth, design, np.append(np.full(n_systems, of_system), wide), of_row)
-        for of_system, of_row in product(_SPREADS, _SPREADS)
-    ]
-    heights = np.array([mode.height for mode in modes])
-    chance = np.exp(heights - heights.max())
-    times = rng.multinomial(draws, chance / chance.sum()).tolist()
-    drawn = [_drawn(mode, design, k, rng) for mode, k in zip(modes, times, strict=True) if k]
+    of_system, of_row = np.array(list(product(_SPREADS, _SPREADS))).T
+    of_column = np.column_stack(
+        [np.tile(of_system[:, np.newaxis], n_systems), np.full((len(of_row), width - 2), _WIDE)]
+    )
+    modes = _modes(number * worth, n * worth, design, of_column, of_row)
+    chance = np.exp(modes.height - modes.height.max())
+    times = rng.multinomial(draws, chance / chance.sum())
+    drawn = [_drawn(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times)]
     return np.asarray(rng.permutation(np.concatenate(drawn)))
 
 
 def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
-    """Variance inflation of system effects relative to independent annotations, at least 1, given for each annotation
-    (n,) its two systems (n, 2), the cluster of its item, and the error."""
+    """Return the variance inflation of system effects relative to independent annotations; it is at least 1.
+
+    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `error` (n,) the
+    residual, and `sign` the sign of the second system in the model.
+    """
     cells = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, place = np.unique(cells, return_inverse=True)
     joint = np.bincount(place, np.concatenate([error, sign * error]))
@@ -227,38 +252,49 @@ def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
     return max(1.0, float((joint**2).sum() / alone)) if alone else 1.0
 
 
-def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float) -> _Mode:
-    """Mode by Newton's method; deviations of rows are eliminated, so a step costs no more than the columns do."""
-    column, row = np.zeros(len(of_column)), np.zeros(len(n))
+def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floats) -> _Modes:
+    """Modes for every pair of standard deviations, of_column (grid, columns) and of_row (grid,), by Newton's method.
+
+    Deviations of rows are eliminated, so a step solves equations with one unknown per column.
+    """
+    from scipy.sparse import csr_array
+
+    (grid, columns), spread = of_column.shape, of_row[:, np.newaxis]
+    entries = int(design.indptr[1])  # of a row
+    places, values = design.indices.reshape(-1, entries), design.data.reshape(-1, entries)
+    cells = (places[:, :, np.newaxis] * columns + places[:, np.newaxis]).reshape(len(n), -1)
+    products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n), -1)
+    outer = csr_array((products.ravel(), cells.ravel(), np.arange(len(n) + 1) * entries**2), shape=(len(n), columns**2))
+    column, row = np.zeros((grid, columns)), np.zeros((grid, len(n)))
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-((design @ column) + row)))
+        chance = 1 / (1 + np.exp(-(column @ design.T + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
-        row_precision = weight + 1 / of_row**2
+        row_precision = weight + 1 / spread**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        weighted = design * (weight - weight**2 / row_precision)[:, np.newaxis]
-        precision = (design.T @ weighted).toarray() + np.diag(prior)
-        of_rows = slope - row / of_row**2
-        pull = design.T @ (slope - weight / row_precision * of_rows) - column * prior
-        step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
-        row_step = (of_rows - weight * (design @ step)) / row_precision
-        largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
-        scale = min(1.0, _LONGEST / max(largest, _NEAR))
+        precision = ((weight - weight**2 / row_precision) @ outer).reshape(grid, columns, columns)
+        precision[:, np.arange(columns), np.arange(columns)] += prior
+        of_rows = slope - row / spread**2
+        pull = (slope - weight / row_precision * of_rows) @ design - column * prior
+        step = np.linalg.solve(precision, pull[:, :, np.newaxis])[:, :, 0]
+        row_step = (of_rows - weight * (step @ design.T)) / row_precision
+        largest = np.maximum(np.abs(step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
+        scale = np.minimum(1.0, _LONGEST / np.maximum(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
-        if largest < _NEAR:
+        if (largest < _NEAR).all():
             break
-    logit = (design @ column) + row
-    height = (hits * logit - n * np.logaddexp(0, logit)).sum()
-    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
+    logit = column @ design.T + row
+    height = (hits * logit - n * np.logaddexp(0, logit)).sum(axis=1)
+    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum(axis=1) + np.log(of_column).sum(axis=1)
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
-    height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(row_precision).sum() / 2
-    return _Mode(column, row, precision, row_precision, weight / row_precision, float(height))
+    height -= ((row / spread) ** 2).sum(axis=1) / 2 + len(n) * np.log(of_row) + np.log(row_precision).sum(axis=1) / 2
+    return _Modes(column, row, precision, row_precision, weight / row_precision, height)
 
 
-def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows)."""
-    # precision = L L': the solution of L' x = z has covariance (L L')^-1
-    root = np.linalg.cholesky(mode.column_precision).T
+def _drawn(modes: _Modes, g: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the logits (draws, rows) at point `g` of the grid."""
+    # with precision = L L' and standard normal z, the solution x of L' x = z has covariance (L L')^-1
+    root = np.linalg.cholesky(modes.column_precision[g]).T
     noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
-    deviation = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
-    centre = ((design @ mode.column) + mode.row)[:, np.newaxis]
-    return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + deviation).T)
+    deviation = rng.standard_normal(noise.shape) / np.sqrt(modes.row_precision[g])[:, np.newaxis]
+    centre = ((design @ modes.column[g]) + modes.row[g])[:, np.newaxis]
+    return np.asarray((centre + (1 - modes.follows[g])[:, np.newaxis] * noise + deviation).T)

@@ -1,4 +1,4 @@
-"""Expected results of annotations of one pair: exact power, interval width, and the benefit of a metric."""
+"""Expected results of annotating one pair: exact power, width of the interval, and the benefit of a metric."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _SIGNS = np.array([1.0, 0.0, -1.0])
 
 
 def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
-    """Probabilities that n annotations decide for the first and for the second system: shares (k, 3), n (k,) -> (k,),
-    (k,).
+    """Return the probabilities (k,) that n (k,) annotations decide for the first system and for the second system.
 
-    Exact for the rule theta > 1 - gamma/2 or theta < gamma/2 with a single analysis: the number of annotations without
-    a tie is binomial, and so are the wins among them; for each such number the rule requires a minimum number of wins.
+    `shares` (k, 3) are the probabilities of wins, ties and losses. The result is exact for the rule theta > 1 - gamma/2
+    or theta < gamma/2 with a single analysis. The number of annotations without a tie is binomial, and the number of
+    wins among these annotations is binomial. For each number of annotations without a tie, the rule requires a minimum
+    number of wins.
 
     >>> first, second = human_power(np.array([[0.7, 0.0, 0.3]]), np.array([50]), gamma=0.05)
     >>> first.round(2).tolist(), second.round(4).tolist()
@@ -34,7 +35,8 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
 
 def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[Any]) -> Floats:
-    """Both probabilities (2, k), given the number of wins required among the `untied` annotations."""
+    """Return both probabilities (2, k), given the number of wins that is needed among each number of `untied`
+    annotations."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
     size, ties = n[:, np.newaxis], shares[:, 1:2]
@@ -55,9 +57,12 @@ def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[
 
 
 def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
-    """Smallest number of wins that decides, for each number of untied annotations; one more than all if none does."""
+    """Return the smallest number of wins that decides, for each number of untied annotations.
+
+    If no number of wins decides, the result is the number of untied annotations + 1.
+    """
     least, most = np.zeros_like(untied), untied + 1
-    while (least < most).any():  # bisection: if some number of wins decides, so do larger ones
+    while (least < most).any():  # bisection: if a number of wins decides, every larger number decides as well
         wins = (least + most) // 2
         enough = human_theta(wins, np.maximum(untied - wins, 0)) > 1 - gamma / 2
         least, most = np.where((least < most) & ~enough, wins + 1, least), np.where(enough, wins, most)
@@ -65,9 +70,10 @@ def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[n
 
 
 def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
-    """Width of the interval of the margin at 1 - gamma after n annotations: shares (..., 3), n (...) -> (...).
+    """Return the width (...) of the margin's interval at level 1 - gamma after n (...) annotations.
 
-    Normal approximation, with the posterior's n + 4 instead of n, so that it is finite without annotations.
+    `shares` (..., 3) are the probabilities of wins, ties and losses. The width is a normal approximation with n + 4, as
+    in the posterior, instead of n, so that it is finite for n = 0.
 
     >>> margin_width(np.array([0.4, 0.2, 0.4]), np.array(96), gamma=0.05).round(3).item()
     0.351
@@ -82,9 +88,11 @@ def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:
-    """Correlation of metric and human preferences: shares (..., 3), channel (3, 3) [human, metric] -> (...).
+    """Return the correlation (...) of metric and human preferences.
 
-    `channel` rows sum to 1. 0 if either never varies.
+    `shares` (..., 3) are the probabilities of human preferences. The rows of `channel` (3, 3) [human, metric] are the
+    probabilities of metric preferences given a human preference. The correlation is 0 if metric or human preferences
+    never vary.
 
     >>> preference_correlation(np.array([0.5, 0.0, 0.5]), np.eye(3)).item()
     1.0

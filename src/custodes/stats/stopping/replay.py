@@ -1,4 +1,4 @@
-"""Replay of the annotation protocol on known answers, for many replications at once."""
+"""Replay of the annotation protocol on known preferences, for many replications at once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from custodes.stats.stopping.rules import Rule, rule_on
 class Answers:
     """Human and metric preferences in the order of annotation.
 
-    `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs): their number;
-    `metric` (replications, pairs, 3): outcomes of the metric over all items; `items`: the items annotated once each
-    pair has this many annotations (replications, pairs), for estimators that need items, and for all if they are
-    `clustered`.
+    - `kinds` (replications, pairs, items): kinds of annotations, as returned by `allocation.annotation_kinds`.
+    - `available` (replications, pairs): number of annotations that are available.
+    - `metric` (replications, pairs, 3): outcomes of the metric over all items.
+    - `items`: a function that returns the annotated items, given the number of annotations (replications, pairs) so
+      far. It is needed if the estimator needs items or if annotations are `clustered`.
+    - `clustered`: whether items share clusters.
     """
 
     kinds: NDArray[np.int8]
@@ -34,10 +36,13 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """Final state of each replication: `n` and `decision` (replications, pairs).
+    """Result of a replay.
 
-    By round (rounds, replications): total `annotations`, proportions of pairs that are `decided` and whose decision is
-    `correct`, mean `kld` in nats against the reference: (rounds, k, replications) for k references.
+    - `n`, `decision` (replications, pairs): number of annotations and decision at the end.
+    - `annotations` (rounds, replications): number of annotations of all pairs after each round.
+    - `decided`, `correct` (rounds, replications): proportion of decided pairs, and of pairs with the correct decision.
+    - `kld` (rounds, replications), or (rounds, k, replications) for k references: mean Kullback-Leibler divergence from
+      the reference, in nats.
     """
 
     n: Ints
@@ -49,10 +54,11 @@ class Replayed:
 
 
 def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> Replayed:
-    """Algorithm 2: every round annotates all undecided pairs up to the next interim analysis, analyses and closes them.
+    """Return the result of the protocol in Algorithm 2, applied to known preferences.
 
-    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome proportions to compare with, (k, 1, pairs,
-    3) for k of them.
+    Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
+    need no more annotations. Decisions are compared with `reference` (pairs,), estimated outcome proportions with
+    `truth` (pairs, 3), or with k references (k, 1, pairs, 3).
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
@@ -79,10 +85,12 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
 
 
 def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
-    """Decisions of a fixed design: every pair gets the same number of annotations, `total` (replications,) in all, in
-    the same orders, and is analysed once at the level of the rule: (replications, pairs).
+    """Return the decisions (replications, pairs) of a fixed design, with which a sequential design can be compared.
 
-    Source: ours; the reference design for a sequential one.
+    Every pair gets the same number of annotations, `total` (replications,) for all pairs, in the same order as in the
+    sequential design. Each pair is analysed once, at the level of the rule.
+
+    Source: ours.
     """
     from scipy.special import ndtri
 
@@ -98,7 +106,10 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
 def _judge(
     answers: Answers, rule: Rule, counts: Ints, n: Ints, *, look: int, last: Ints, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Results of `rule_on` for some pairs, from `counts` (replications, pairs, 12) of the first `n` of each order."""
+    """Return the results of `rule_on` for the pairs `judged`.
+
+    `counts` (replications, pairs, 12) are the kinds of the first `n` (replications, pairs) annotations of each pair.
+    """
     needed = rule.estimator.needs_items or answers.clustered
     items = answers.items(n) if answers.items and needed else None
     counted_tables = tables(counts[judged], answers.metric[judged])
@@ -106,8 +117,10 @@ def _judge(
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:
-    """Mean over pairs of KLD(p || truth) in nats: (..., pairs, 3), (..., pairs, 3) -> (...); NaN where p is, infinite
-    where p is above a proportion of 0."""
+    """Return the mean (...) over pairs of KLD(p || truth) in nats, for p and truth (..., pairs, 3).
+
+    The mean is NaN if p is NaN, and infinite if p is positive where truth is 0.
+    """
     from scipy.special import rel_entr
 
     return np.asarray(rel_entr(p, truth).sum(axis=-1).mean(axis=-1))

@@ -1,8 +1,8 @@
 """One-sided tests of one candidate after another on the same labels, with a bounded probability of any false opening.
 
-A candidate opens the gate if its test statistic exceeds a critical value. The probability that any candidate does so,
-although its true value is at the threshold, stays below a level, also if candidates are chosen after the answers to
-earlier ones.
+A candidate opens the gate if its test statistic exceeds a critical value. An opening is false if the candidate's true
+value is only at the threshold. The probability of any false opening is at most a level, even if the choice of a
+candidate depends on the results of earlier candidates.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from custodes.stats.arrays import Floats
 from custodes.stats.rates.posterior import DRAWS
 
 BEFORE_OPENING = 0.8
-"""Proportion of the level for candidates before the first opening.
+"""Proportion of the level for candidates up to the first opening.
 
-The rest is for those after it. With a smaller rest, few candidates could open after an opening; with a larger one, a
-searcher who knows which candidates are barely good, and tries near copies of the one that opened, exceeds the level.
+The remaining level is for candidates after the first opening. If the remaining level were smaller, few later candidates
+could open the gate. If it were larger, a searcher could exceed the level by trying near copies of a candidate that
+opened the gate, with knowledge of which candidates are barely good.
 """
 
 REST_USED = 0.02
-"""Proportion of the unspent level that the next test may use; half of it is used within 34 tests."""
+"""Proportion of the unspent level that the next test may use; 34 tests use half of the unspent level."""
 
 LARGEST_Z = 38.0
-"""Largest test statistic; the tail of a larger one is 0 in floating point."""
+"""Largest test statistic; in floating point, the tail probability of a larger statistic is 0."""
 
 
 def spending(position: int) -> float:
-    """Proportion of the level for the candidate at a position (1, 2, ...); the sum over all positions is 1.
+    """Return the proportion of the level for the candidate at a position (1, 2, ...); all proportions sum to 1.
 
     >>> [round(spending(k), 3) for k in (1, 2, 20)]
     [0.608, 0.152, 0.002]
@@ -39,10 +40,11 @@ def spending(position: int) -> float:
 
 
 def level_after(openings: int, level: float) -> float:
-    """Level of all candidates after a number of openings, until the next one; the sum over all numbers is `level`.
+    """Return the joint level of all candidates that are tested after a number of openings and before the next opening.
 
-    Without an opening, the sequence of candidates does not depend on the labels, as every answer is the same. An
-    opening changes what is tested next, so that candidates after it have a level of their own.
+    The levels for all numbers of openings sum to `level`. Until the first opening, the sequence of candidates does not
+    depend on the labels, because every candidate gets the same answer. An opening can change what is tested next, and
+    therefore the candidates after each opening have a separate level.
 
     >>> [round(level_after(n, 0.05), 4) for n in (0, 1, 2)]
     [0.04, 0.0061, 0.0015]
@@ -51,16 +53,16 @@ def level_after(openings: int, level: float) -> float:
 
 
 class NextTest:
-    """Distribution of the next test statistic jointly with the earlier ones, all true values at their thresholds.
+    """Joint distribution of the next and the earlier test statistics, if all true values equal their thresholds.
 
-    Multiplier bootstrap: with normal multipliers, the resampled statistics have a joint normal distribution with the
-    correlation of the per-item results. The next one is integrated over its distribution given the earlier ones, so
-    that probabilities far below 1 / `draws` are resolved.
+    This is a multiplier bootstrap. With normal multipliers, the resampled statistics have a joint normal distribution
+    with the correlation of the per-item results. The earlier statistics are drawn, and the next statistic is integrated
+    over its distribution given the earlier statistics. Probabilities far below 1 / `draws` are therefore resolved.
 
     Parameters
     ----------
     correlation : array of shape (tests, tests)
-        Correlation of all test statistics, the next one last.
+        Correlation of all test statistics; the next test is last.
     earlier : sequence of float
         Critical values of the earlier tests.
     rng : numpy.random.Generator
@@ -87,13 +89,13 @@ class NextTest:
         self._center, self._spread, self._draws = (factor[-1, :-1] @ normal)[below], factor[-1, -1], draws
 
     def crossing(self, critical: float) -> float:
-        """Probability that the test exceeds a critical value and no earlier test exceeds its own."""
+        """Return the probability that the next test exceeds `critical` and no earlier test its critical value."""
         from scipy.special import ndtr
 
         return float(ndtr((self._center - critical) / self._spread).sum() / self._draws)
 
     def critical(self, level: float) -> float:
-        """The critical value that is crossed with a probability; `LARGEST_Z` for a level of 0."""
+        """Return the critical value for which `crossing` is `level`; `LARGEST_Z` if the level is 0."""
         from scipy.optimize import brentq
 
         if self.crossing(LARGEST_Z) >= level:
@@ -104,11 +106,11 @@ class NextTest:
 
 
 def next_level(level: float, spent: Sequence[float]) -> float:
-    """Level of the next test of a path with a level, after the levels that earlier tests spent.
+    """Return the level of the next test, given the level of the whole path and the levels that earlier tests spent.
 
-    A binomial test spends less than its level, since counts are whole; each later test may spend a part of the rest.
-    After a merge of two branches the path may have spent more than the spending function allows; the next level is then
-    0 until it does not.
+    A binomial test spends less than its level, because counts are whole numbers. Each later test may spend a part of
+    the unspent level. After a merge of two branches, the path may have spent more than the spending function allows.
+    The level is then 0 until the spending function allows more than was spent.
 
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
@@ -119,9 +121,9 @@ def next_level(level: float, spent: Sequence[float]) -> float:
 
 
 def correlation_of(results: Floats) -> Floats:
-    """Correlation of statistics from the influence of each item: (tests, items) -> (tests, tests).
+    """Return the correlation (tests, tests) of test statistics, given the influence (tests, items) of each item.
 
-    A test without influences, such as an accuracy of 1, counts as independent of the others.
+    A test whose influences are all 0, such as an accuracy of 1, counts as independent of the remaining tests.
     """
     norm = np.sqrt((results**2).sum(axis=1, keepdims=True))
     scaled = np.divide(results, norm, out=np.zeros_like(results), where=norm > 0)
@@ -131,7 +133,9 @@ def correlation_of(results: Floats) -> Floats:
 
 
 def proportion_z(successes: float, trials: float, threshold: float) -> float:
-    """Normal score of the exact binomial test of a proportion against a threshold; counts may be fractions.
+    """Return the normal score of the exact binomial test of a proportion against a threshold.
+
+    The counts may be fractions.
 
     >>> round(proportion_z(177, 200, 0.8), 2)
     3.09
@@ -145,8 +149,11 @@ def proportion_z(successes: float, trials: float, threshold: float) -> float:
 
 
 def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) -> float:
-    """Distance of the mean of posterior draws from a threshold in standard deviations, on the logit scale within the
-    bounds of the statistic."""
+    """Return the distance between the mean of posterior draws and a threshold, in standard deviations of the draws.
+
+    Draws and threshold are on the logit scale that maps `bounds`, the smallest and largest possible values of the
+    statistic, to minus and plus infinity.
+    """
 
     def logit(values: Floats) -> Floats:
         inside = np.clip((values - bounds[0]) / (bounds[1] - bounds[0]), 1e-9, 1 - 1e-9)
@@ -157,7 +164,7 @@ def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) ->
 
 
 def t_z(t: float, *, degrees: int) -> float:
-    """Normal score of Student's t.
+    """Return the normal score of Student's t, which is the z with the same tail probability.
 
     >>> round(t_z(2.0, degrees=10), 2)
     1.79
@@ -168,9 +175,10 @@ def t_z(t: float, *, degrees: int) -> float:
 
 
 class Precision(NamedTuple):
-    """Precision of a test: the number of `trials` of a binomial test, else the standard `error` of the statistic.
+    """Precision of a test of a `threshold`.
 
-    `whole`: counts are whole numbers, so that the binomial test is discrete.
+    A binomial test has a number of `trials`; any other test has the standard `error` of its statistic. If `whole` is
+    true, counts are whole numbers, so that the binomial test is discrete.
     """
 
     threshold: float
@@ -179,18 +187,20 @@ class Precision(NamedTuple):
     whole: bool = False
 
     def with_labels(self, times: float) -> Precision:
-        """The precision with so many times as many labels."""
+        """Return the precision with `times` as many labels."""
         return self._replace(trials=float(round(self.trials * times)), error=self.error / times**0.5)
 
     def attained(self, critical: float) -> float:
-        """The critical value of a discrete test: the smallest possible statistic above a critical value, reduced by
-        rounding error."""
+        """Return the effective critical value of a test.
+
+        If the test is discrete, this is the smallest possible statistic above `critical`, reduced by rounding error.
+        """
         if not self.whole:
             return critical
         return float(min((z for z in self._scores() if z > critical), default=LARGEST_Z) - 1e-9)
 
     def power(self, gain: float, critical: float) -> float:
-        """Probability that the statistic exceeds a critical value if the true value is the threshold plus a gain.
+        """Return the probability that the statistic exceeds `critical` if the true value is the threshold plus `gain`.
 
         >>> round(Precision(0.8, trials=200, whole=True).power(0.09, 1.96), 2)
         0.93
@@ -204,7 +214,7 @@ class Precision(NamedTuple):
         return float(betainc(crossing[0], n - crossing[0] + 1, self.threshold + gain)) if len(crossing) else 0.0
 
     def _scores(self) -> Floats:
-        """Normal scores of 1, 2, ... successes."""
+        """Return the normal scores of 1, 2, ... `trials` successes."""
         from scipy.special import betainc, ndtri
 
         n = round(self.trials)

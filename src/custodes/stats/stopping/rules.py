@@ -1,4 +1,4 @@
-"""A stopping rule: an estimator, interim analyses with their boundary, and criteria for closing a pair."""
+"""A stopping rule: an estimator, interim analyses with a boundary, and criteria for closing a pair."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from custodes.stats.stopping.sequential import predictive_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The analysis of a pair at each interim analysis.
+    """How a pair is analysed at each interim analysis.
 
-    `looks`: annotations of a pair at each interim analysis, increasing. `bounds`: the |z| that each requires; theta
-    decides if it is beyond the corresponding normal probability. `futility`: also close a pair with a smaller
-    probability of being decided by the last analysis. `seed` of the random numbers of an estimator. `budget`: the
-    largest number of annotations of all pairs.
+    - `looks`: number of annotations of a pair at each interim analysis, increasing.
+    - `bounds`: |z| that each interim analysis requires. A pair is decided if theta is above the normal probability of
+      |z| or below the normal probability of -|z|.
+    - `futility`: a pair is closed without a decision if the probability that it is decided by the last analysis is
+      smaller than this number.
+    - `seed`: seed of the estimator's random numbers.
+    - `budget`: maximum number of annotations of all pairs.
     """
 
     estimator: Estimator
@@ -36,17 +39,19 @@ class Rule:
 def rule_on(
     rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Analyse tables: decisions 1, 0 or -1, whether more annotations are needed, and outcome proportions (..., 3), NaN
-    for estimators of the margin alone.
+    """Analyse tables and return three arrays.
 
-    `last` (...): number of annotations of each table at its last interim analysis. `items`: all annotations, for
-    estimators that need items, with a mask of the pairs to analyse (`judged`); for others, they give the design effect
-    if items share clusters.
+    These are the decisions 1, 0 or -1 (...), whether more annotations are needed (...), and the outcome proportions
+    (..., 3), which are NaN if the estimator gives only a margin.
+
+    `last` (...) is the number of annotations of each table at its last interim analysis. `items` are all annotations,
+    and `judged` is a mask of the pairs to analyse. If the estimator needs items, it gets `items`; otherwise `items`
+    are only given if items share clusters, and the design effect is computed from them.
     """
     from scipy.special import ndtr
 
     tail = float(ndtr(-rule.bounds[look]))
-    # Only as precise as the decision needs, and without intervals: a replay analyses many tables.
+    # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
     gamma = 2 * tail if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
     human, effect, estimate = _estimated(rule, counts, items, judged, confidence=confidence, gamma=gamma)
@@ -62,9 +67,9 @@ def rule_on(
 class LookEstimates(NamedTuple):
     """Estimates for tables (...) at an interim analysis.
 
-    `low` and `high` bound the margin simultaneously over all interim analyses, and exclude 0 if the analysis decides;
-    with the boundary 'none' they hold for a single analysis. `score` and its `error`: margin and standard error for the
-    estimate after the last analysis (see `stagewise`).
+    `low` and `high` bound the margin simultaneously over all interim analyses, and exclude 0 if the analysis decides.
+    With the boundary 'none', the bounds hold for a single analysis only. `score` and `error` are the margin and the
+    standard error from which `stagewise` computes the estimate after the last analysis.
     """
 
     theta: Floats
@@ -78,11 +83,11 @@ class LookEstimates(NamedTuple):
 def estimates_on(
     rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> LookEstimates:
-    """Estimates that correspond to the decisions, with arguments as in `rule_on`.
+    """Return the estimates that correspond to the decisions; the arguments are as in `rule_on`.
 
-    Margin and score of human annotations alone are their mean preference, which the interval contains; the error is
-    that of the score under equal probabilities of wins and losses. For other estimators they are margin and standard
-    error.
+    If the estimator uses only human annotations, `margin` and `score` are their mean preference, and the interval is
+    extended to contain this mean if necessary; `error` is the standard error of the score under equal probabilities of
+    wins and losses. For all remaining estimators, `score` and `error` are the estimated margin and its standard error.
 
     Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
     """
@@ -108,9 +113,12 @@ def _estimated(
     confidence: float | None,
     gamma: float,
 ) -> tuple[NDArray[Any], Floats | float, Estimate]:
-    """Human outcomes of the analysed tables divided by the design effect (if items share clusters), the design effect,
-    and the estimates, from all items if the estimator needs them."""
-    # The same seed for all analyses: estimates depend on their own table only, not on other tables.
+    """Return the human outcomes of the analysed tables, the design effect, and the estimates.
+
+    If items share clusters, the outcomes are divided by the design effect. If the estimator needs items, the estimates
+    are computed from all items.
+    """
+    # All analyses have the same seed, so that the estimate of a table does not depend on other tables.
     options: dict[str, Any] = {"confidence": confidence, "gamma": gamma, "rng": np.random.default_rng(rule.seed)}
     effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:

@@ -1,4 +1,4 @@
-"""Sequential tests: group-sequential boundaries, estimates after the last analysis, predictive probability of a
+"""Sequential tests: group-sequential boundaries, estimates after the last analysis, the predictive probability of a
 decision, and Wald's test."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints, bisected, legendre
 
 _NODES = 32  # minimum number of Gauss-Legendre nodes
-_NODES_A_SD = 2  # additional nodes per standard deviation of a step that fits between the bounds
+_NODES_A_SD = 2  # additional nodes for each standard deviation of a step in the distance between the bounds
 _REACH = 12.0  # search range, in standard errors around the fixed-sample estimate
 
 
@@ -24,16 +24,18 @@ BOUNDARIES: dict[str, Shape | None] = {
     "pocock": np.ones_like,
     "obrien-fleming": lambda share: 1 / np.sqrt(share),
 }
-"""Shape of boundaries: relative |z| required by interim analyses, as a function of their fractions of the final
-information; None: each analysis keeps the level alone. The first is the default."""
+"""Shapes of boundaries; the first is the default.
+
+A shape is the relative |z| that interim analyses require, as a function of their fractions of the final information. If
+the shape is None, every single analysis has the full level.
+"""
 
 
 def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Shape | None, level: float) -> Floats:
-    """Critical |z| at each analysis, such that without a difference the probability of ever crossing is `level`:
-    (looks,) -> same.
+    """Return the critical |z| (looks,) at each analysis, given the increasing `information` (looks,).
 
-    `information` at each analysis in any unit (number of annotations), increasing. Without a `shape` each analysis
-    alone has the level.
+    If there is no difference, the probability that |z| ever crosses its bound is `level`. Without a `shape`, this holds
+    for every single analysis instead. Information can have any unit, such as the number of annotations.
 
     >>> group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
     [2.289, 2.289, 2.289]
@@ -46,7 +48,7 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
     share = np.asarray(information, dtype=np.float64)
     share = share / share[-1]
-    # At least that of a single analysis, at most that of equally many independent ones.
+    # the critical |z| of a single analysis, and that of equally many independent analyses
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
     if shape is None or len(share) == 1:
         return np.full(len(share), least)
@@ -56,10 +58,10 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
-    """Probability that |z| exceeds its bound in at least one analysis, without a difference: (looks,), (looks,) ->
-    float.
+    """Return the probability that |z| exceeds its bound in at least one analysis if there is no difference.
 
-    The density of the score, truncated at each bound, is propagated between analyses by Gauss-Legendre quadrature.
+    Bounds and information have shape (looks,). The density of the score is truncated at each bound and propagated to
+    the next analysis by Gauss-Legendre quadrature.
 
     >>> round(crossing_probability(np.array([1.96, 1.96]), np.array([1.0, 2.0])), 3)
     0.083
@@ -70,18 +72,23 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
 
 
 class Path(NamedTuple):
-    """Scores within the bounds at all analyses but the last: by analysis the `place` of nodes and their `mass` without
-    a difference. `edges` (looks - 1,) of the score, `information` (looks,)."""
+    """Distribution of scores that stay within the bounds at all analyses before the last.
+
+    `inside` has, for each of these analyses, the quadrature nodes of the score and their mass if there is no
+    difference. `edges` (looks - 1,) are the bounds of the score, `information` (looks,) the information at each
+    analysis.
+    """
 
     inside: list[tuple[Floats, Floats]]
     edges: Floats
     information: Floats
 
     def larger(self, drift: Floats, score: Floats) -> Floats:
-        """Probability of stopping above before the last analysis, or of a last score of at least `score`, (m,) each.
+        """Return the probability (m,) of a result at least as large as `score` (m,) at the last analysis.
 
-        The score is sufficient for the drift: with a drift, the mass at x is exp(drift x - drift^2 information / 2)
-        times that without, so the path is computed only once.
+        Results are larger if the score crossed the upper bound at an earlier analysis. The score is sufficient for the
+        drift (m,): a drift multiplies the mass at x by exp(drift x - drift^2 information / 2). Therefore the path is
+        computed only once.
         """
         from scipy.special import ndtr
 
@@ -96,15 +103,17 @@ class Path(NamedTuple):
 
 
 def paths(bounds: Floats, information: Floats) -> Path:
-    """The path up to the last of some analyses: |z| bounds (looks,), of which the last is not used, and information
-    (looks,)."""
+    """Return the path up to the last analysis, given |z| bounds (looks,) and information (looks,).
+
+    The bound of the last analysis is not used.
+    """
     information = np.asarray(information, dtype=np.float64)
     inside = _carried(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
     return Path(inside, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
 
 
 def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
-    """By analysis: nodes of the score within the bounds of it and of all earlier ones, and their mass."""
+    """Return for each analysis the nodes of scores that are within its bound and all earlier bounds, and their mass."""
     steps = np.sqrt(np.diff(information, prepend=0.0))
     edges = bounds * np.sqrt(information)
     widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
@@ -120,8 +129,11 @@ def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]
 
 
 class Stagewise(NamedTuple):
-    """Estimates after the last analysis, (pairs,) each: the median-unbiased `margin`, its interval `low` to `high`, and
-    the two-sided p-value of "no difference"; NaN without a standard error."""
+    """Estimates (pairs,) after the last analysis.
+
+    `margin` is median-unbiased, `low` and `high` are the bounds of its interval, and `p` is the two-sided p-value of
+    "no difference". All are NaN for a pair without a standard error.
+    """
 
     margin: Floats
     low: Floats
@@ -130,14 +142,16 @@ class Stagewise(NamedTuple):
 
 
 def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Stagewise:
-    """Estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
+    """Return estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
 
-    `margin` and its standard `error` (pairs,) at the last analysis of these pairs, `n` (looks,) annotations at each
-    analysis up to that one, `bounds` (looks,) the required |z|. A result is larger if the pair was stopped above
-    earlier, or at the same analysis with a larger score. The estimate is the margin at which a result at least as large
-    has probability 1/2; the bounds are those with probabilities `level` / 2 and 1 - `level` / 2, within [-1, 1]. With a
-    single analysis this is margin -+ z error. The last analysis is treated as planned, so stopping for futility is not
-    accounted for.
+    `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs. `n` (looks,)
+    is the number of annotations at each analysis up to the last, and `bounds` (looks,) the required |z|. In the
+    stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an earlier analysis, or
+    if it stopped at the same analysis with a larger score. The estimate is the margin at which a result at least as
+    large as the observed result has probability 1/2. The lower and upper bounds are the margins at which this
+    probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis, the interval is
+    margin -+ z error. The last analysis is treated as if it had been planned, so that stopping for futility is not
+    taken into account.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
@@ -151,12 +165,12 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
     if not defined.any():
         return Stagewise(*columns)
-    # An analysis without new information is merged with its predecessor, with the bound that is easier to cross.
+    # An analysis without new information is merged with the previous analysis; the smaller bound applies.
     looks, first = np.unique(n, return_index=True)
     path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
     z, scale = margin[defined] / error[defined], error[defined] * np.sqrt(looks[-1])
     estimate, far, near, p = _ordered(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
-    # By the mirror image for losses, so that swapping the systems negates all results exactly.
+    # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
     half = (high - low) / 2
     even = z == 0
@@ -171,8 +185,8 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
 
 
 def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Drifts at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2, level/2; and
-    p-values."""
+    """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
+    and level/2, and the p-values (m,)."""
     goals, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     information = path.information[-1]
     centre, reach = scores / information, _REACH / np.sqrt(information)
@@ -184,12 +198,13 @@ def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats
 def predictive_probability(
     margin: NDArray[Any], sd: NDArray[Any], *, share: NDArray[Any], bound: float | Floats
 ) -> Floats:
-    """Probability that an undecided pair will be decided at its last analysis: (...), (...), (...) -> (...).
+    """Return the probability (...) that an undecided pair will be decided at its last analysis.
 
-    `margin` and `sd` are the current margin and its standard error, `share` the current annotations as a proportion of
-    those at the last analysis, `bound` the |z| that the last analysis requires. Normal approximation: the last standard
-    error will be sd * sqrt(share), and the last margin varies around the current one with the remaining variance. 0 or
-    1 at a share of 1.
+    `margin` and `sd` (...) are the current margin and its standard error, `share` (...) is the current number of
+    annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last analysis
+    requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
+    sqrt(share), and the margin at the last analysis varies around the current margin with the remaining variance. At a
+    share of 1, the probability is 0 or 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])
     >>> predictive_probability(margin, sd, share=share, bound=1.96).round(3)
@@ -211,11 +226,12 @@ def predictive_probability(
 def sprt(
     right: int, wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
 ) -> int:
-    """Wald's sequential test of the accuracy of an annotator on known comparisons: 1 good, -1 bad, 0 undecided.
+    """Test an annotator's accuracy on comparisons with known answers by Wald's sequential test.
 
-    `good` and `bad` are the accuracies to be distinguished, `alpha` the maximum probability that a good annotator is
-    ever classified as bad, `beta` the maximum probability that a bad one is classified as good. The test may be
-    repeated after every answer; stopping at the first 1 or -1 keeps these error rates.
+    The result is 1 for a good annotator, -1 for a bad annotator, and 0 if the test is undecided. `good` and `bad` are
+    the accuracies to be distinguished. `alpha` is the maximum probability that a good annotator is ever classified as
+    bad, `beta` the maximum probability that a bad annotator is ever classified as good. The test may be repeated after
+    every answer; stopping at the first 1 or -1 keeps these error rates.
 
     >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
     [0, 1, 0, -1, 1]

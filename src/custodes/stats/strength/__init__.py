@@ -1,2 +1,2 @@
-"""Strengths of systems from pairwise comparisons: Bradley-Terry with ties, ranks, correction of human strengths by a
-metric."""
+"""Strengths of systems from pairwise comparisons: Bradley-Terry model with ties, ranks, and human strengths estimated
+with the help of a metric."""

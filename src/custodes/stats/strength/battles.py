@@ -15,13 +15,16 @@ from custodes.stats.equal_clusters import group_clusters
 
 @dataclass(frozen=True, kw_only=True)
 class Battles:
-    """Battles between systems, (n,) each.
+    """Battles between systems; arrays without a stated shape have shape (n,).
 
-    `first`, `second`: positions of two different systems; `sign` int8: 1 the first won, 0 a tie, -1 the second won,
-    ABSENT no verdict; `unit`: the cluster, from 0; `weight`: at least 0; `covariates` (n, k): positive values favour
-    the first system (presentation order: 1 if the first was shown first, -1 if the second was, 0 if unknown). `times`:
-    number of battles that a row represents, each in a different cluster, the same for all rows of a `unit`; None if
-    each row is one battle.
+    - `first`, `second`: positions of two different systems.
+    - `sign` (int8): 1 if the first system won, 0 for a tie, -1 if the second system won, ABSENT without a verdict.
+    - `unit`: the cluster, from 0.
+    - `weight`: the weight, at least 0.
+    - `covariates` (n, k): positive values favour the first system. Presentation order, for example, is 1 if the first
+      system was shown first, -1 if the second system was shown first, and 0 if unknown.
+    - `times`: number of battles that a row represents, each in a different cluster. It is equal for all rows of a unit,
+      and None if each row is one battle.
     """
 
     first: Ints
@@ -34,28 +37,30 @@ class Battles:
 
     @property
     def often(self) -> Ints:
-        """(n,): number of battles that each row represents."""
+        """Number of battles that each row represents, (n,)."""
         return np.ones(len(self.sign), dtype=np.int64) if self.times is None else self.times
 
     @property
     def counted(self) -> Bools:
-        """(n,): whether a battle has a verdict and a positive weight."""
+        """Whether each battle has a verdict and a positive weight, (n,)."""
         return np.asarray((self.sign != ABSENT) & (self.weight > 0))
 
     def where(self, chosen: NDArray[Any]) -> Battles:
-        """The battles selected by a mask or by positions."""
+        """Return the battles selected by a mask or by positions."""
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return replace(self, **{name: column[chosen] for name, column in held.items() if column is not None})
 
     @property
     def clusters(self) -> Ints:
-        """(units,): number of clusters that each unit represents."""
+        """Number of clusters that each unit represents, (units,)."""
         number = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
         number[self.unit] = self.often
         return number
 
     def grouped(self) -> Battles:
-        """One cluster per group of clusters with equal battles; its rows represent all of them.
+        """Return the battles with one cluster for each group of clusters that have equal battles.
+
+        A row of this cluster represents the equal battles of all clusters of the group.
 
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
@@ -68,7 +73,7 @@ class Battles:
             return self
         same, (_, weight) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
         codes = (3 * same.kind + 1 - same.sign) * (int(weight.max(initial=0)) + 1) + weight
-        # Sorted by battles, so that counts and the underlying battles give the same random draws.
+        # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
         least = np.full(len(self.clusters), codes.max(initial=0))
         np.minimum.at(least, self.unit, codes)
         order = np.argsort(least, kind="stable")
@@ -76,12 +81,13 @@ class Battles:
         return replace(self.where(groups.rows), unit=groups.kind, times=groups.number[groups.kind])
 
     def without_covariates(self) -> Battles:
-        """The same battles without covariates."""
+        """Return the same battles without covariates."""
         return replace(self, covariates=np.empty((len(self.sign), 0)))
 
     def components(self, n_systems: int) -> Ints:
-        """Connected components of the graph of battles, (systems,), numbered from 0: systems are comparable within
-        them.
+        """Return the connected component (systems,) of each system in the graph of battles, numbered from 0.
+
+        Systems are comparable only within a component.
 
         >>> made = Battles(
         ...     first=np.array([0, 2]), second=np.array([1, 3]), sign=np.array([1, 0], dtype=np.int8),
@@ -93,12 +99,13 @@ class Battles:
         return _connected(self.first[self.counted], self.second[self.counted], n_systems, strongly=False)
 
     def strong_components(self, n_systems: int) -> Ints:
-        """Strongly connected components of the graph of wins and ties: (systems,), numbered from 0.
+        """Return the strongly connected component (systems,) of each system in the graph of wins and ties.
 
-        Two systems are in one component if each reaches the other by battles won or tied. Strengths are finite if each
-        connected component is strongly connected.
+        Components are numbered from 0. Two systems are in one component if, in both directions, a chain of battles that
+        were won or tied leads from one system to the other. Strengths are finite if each connected component is
+        strongly connected.
 
-        Source: Ford 1957; Davidson 1970 for ties.
+        Source: Ford 1957; for ties, Davidson 1970.
         """
         battles, sign = self.where(self.counted), self.sign[self.counted]
         won, lost = sign >= 0, sign <= 0
@@ -111,7 +118,7 @@ class Battles:
 
 
 def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
-    """Connected components, numbered by their smallest member."""
+    """Return the connected component (n,) of each node; components are numbered in the order of their smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -123,10 +130,12 @@ def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class BattleCounts:
-    """Battles grouped by pair of systems and covariates (a kind); `first` < `second`.
+    """Battles grouped into kinds; the battles of a kind have the same pair of systems and equal covariates.
 
-    `first`, `second` (kinds,), `covariates` (kinds, k), `outcomes` (kinds, 3): weights of wins, ties and losses of the
-    first system; `kind` (n,) of each battle, and its `sign` (n,) for the first system of the kind."""
+    `first` and `second` (kinds,) are the systems, with `first` < `second`, and `covariates` (kinds, k) the covariates.
+    `outcomes` (kinds, 3) are the sums of weights of wins, ties and losses of the first system. `kind` (n,) is the kind
+    of each battle, and `sign` (n,) its result for the first system of the kind.
+    """
 
     first: Ints
     second: Ints
@@ -137,7 +146,7 @@ class BattleCounts:
 
 
 def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
-    """Group battles with verdicts into kinds, each weighted by `weight` (n,).
+    """Return battles with verdicts grouped into kinds; each battle has the weight `weight` (n,).
 
     >>> made = Battles(
     ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),
@@ -168,11 +177,11 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
 
 
 def equal_clusters(weight: Floats, number: Ints) -> float:
-    """Effective number of clusters with unequal weights; at least 2 if there are several.
+    """Return the effective number of clusters with unequal weights; it is at least 2 if there are several clusters.
 
-    It determines the degrees of freedom of Student's t: if a few clusters have most of the weight, these alone
-    determine the standard error. `weight` and `number` (groups,): the weight of each cluster of a group, and their
-    number.
+    It gives the degrees of freedom of Student's t: if a few clusters have most of the weight, these few determine the
+    standard error. For groups of equal clusters, `weight` (groups,) is the weight of each cluster, and `number`
+    (groups,) is the number of clusters.
 
     >>> equal_clusters(np.ones(2), np.array([2, 1])), round(equal_clusters(np.array([10.0, 1.0]), np.array([1, 4])), 2)
     (3.0, 2.0)

@@ -1,4 +1,4 @@
-"""Human strengths of systems from few human verdicts, corrected with the metric's verdicts on all battles."""
+"""Human strengths of systems from few human verdicts, with a correction from the metric's verdicts on all battles."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.strengths import Fitted, Strengths, TieModel, fitted
 
 _FOLDS = 5
-_LEAST = 5.0  # minimum number of expected annotated battles of a system for including it
+_LEAST = 5.0  # a system is included in tests of randomness if at least this many annotated battles are expected
 _SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """Strengths by human ratings on all battles, estimated with the ratings of a metric.
+    """Strengths that human verdicts on all battles would give, estimated with the help of a metric.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class Corrected:
     power : float
         Weight of the metric, from 0 to 1.
     saving : float
-        Proportion of human ratings that the metric replaces: 1 - mean variance of the strengths over that of human
-        ratings alone; NaN if a system won or lost everything by human ratings, so that its strength is finite only by a
-        penalty.
+        Proportion of human ratings that the metric replaces: 1 minus the ratio of the mean variances of strengths with
+        the metric and with only human ratings. NaN if a system won or lost everything by human ratings, so that its
+        strength is finite only because of a penalty.
     p_random : float
-        P-value of 'the battles with human ratings are a random part'; NaN if it cannot be tested, if probabilities are
-        known, or if battles were drawn `by_pair`.
+        P-value of 'the battles with human ratings are a random sample of all battles'. NaN if this cannot be tested, if
+        the inclusion probabilities are known, or if battles were drawn `by_pair`.
     """
 
     strengths: Strengths
@@ -54,25 +54,27 @@ def corrected(
     resamples: int,
     rng: np.random.Generator,
 ) -> Corrected:
-    """Estimate the coefficients of human verdicts on all battles, from `battles` with the metric's verdicts and
-    human_sign (n,).
+    """Estimate the strengths that human verdicts on all battles would give.
 
-    The human coefficients are adjusted by lambda times the difference between the metric's mean residuals on all
-    battles and, weighted, on the annotated ones. Residuals are those of the metric's own fitted model, so that its bias
-    for a position or a system has no effect. The estimand remains that of human verdicts for any metric, if the
-    annotated battles are a random part, or if `probability` (n,) gives their inclusion probabilities. lambda minimises
-    the mean variance of the strengths; for each cluster it is estimated from the other folds of clusters, shrunk
-    according to its error. Systems that are not connected by human verdicts are in different components, and battles
-    between these are left out.
+    `battles` (n,) have the metric's verdicts, and `human_sign` (n,) the human verdicts on the annotated battles. The
+    human coefficients are adjusted by lambda times a difference of two means of the metric's residuals: the mean over
+    all battles and the weighted mean over the annotated battles. Residuals come from a model that is fitted to the
+    metric's verdicts, so that a bias of the metric for a position or a system has no effect. With any metric, the
+    estimand remains that of human verdicts if the annotated battles are a random sample or if `probability` (n,) gives
+    their inclusion probabilities.
 
-    With `by_pair` the judged battles of each pair are the first ones of a random order, and interim analyses of the
-    pair's verdicts determined their number. Then the difference above is replaced by n times the difference between the
-    metric's mean residuals on the pair's other battles and on its n judged ones. It is a martingale in n, so its
-    expectation is 0 under any stopping rule.
+    lambda minimises the mean variance of the strengths. For each cluster, lambda is estimated from the remaining folds
+    of clusters and shrunk according to its error. Systems that human verdicts do not connect are in different
+    components, and battles between different components are left out.
+
+    With `by_pair`, the annotated battles of each pair are the first battles of a random order, and interim analyses of
+    the pair's verdicts determined their number n. The difference of means is then replaced, for each pair, by n times
+    the difference between the metric's mean residuals on the remaining battles and on the n annotated battles. This is
+    a martingale in n, so that its expectation is 0 under any stopping rule.
 
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
-    tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit, the shrinkage and `by_pair` are
-    ours.
+    tuning); Zrnic and Candes 2024 (cross-fitting). Residuals of a model fitted to the metric, the shrinkage and
+    `by_pair` are ours.
     """
     from scipy.sparse import csr_array, diags_array
 
@@ -87,7 +89,7 @@ def corrected(
     joined = people.component[battles.first] == people.component[battles.second]
     metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
     heard = battles.counted & joined
-    # metric residuals on all battles minus those on annotated ones, on the scale of the human scores
+    # scale of the human scores, for the metric's residuals on all battles minus those on annotated battles
     scale = weight[heard].mean() / judged.weight[labelled].mean()
     residual = metric.residual(metric.fit.coefficients) * scale
     fit, has_ties = people.fit, people.fit.has_ties
@@ -118,7 +120,7 @@ def corrected(
         strengths=people.strengths(estimate, covariance, resamples, rng),
         power=float(power[reached].mean()) if reached.any() else 0.0,
         saving=1 - float(variance / variance_alone) if finite else np.nan,
-        # Among all battles, those between systems connected by human ratings, and others.
+        # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
         if probability is None and not by_pair
         else np.nan,
@@ -126,10 +128,10 @@ def corrected(
 
 
 def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Floats:
-    """(n,):
+    """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
-    -1 for judged battles; for others the ratio of the weights of judged and other battles of their pair, so that the
-    weights of a pair sum to 0; 0 where a pair has only one kind.
+    The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
+    battles, divided by the total weight of the remaining battles. It is 0 if all or no battles of a pair are annotated.
     """
     _, pair = np.unique(
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
@@ -141,15 +143,15 @@ def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Float
 
 
 def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
-    """Weight of the control variate for each unit: scores and control (units, p), sparse, inverse (systems, p) ->
-    (units,).
+    """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
-    The weight that minimises the variance of the strengths in the other folds of units, times 1 - 1 / t^2 (at least 0),
-    with t the weight over its standard error, so that an uninformative metric is not used. Between 0 and 1.
+    `scores` and `control` (units, p) are sparse; `inverse` (systems, p) is the inverse information. The weight
+    minimises the variance of the strengths in the remaining folds of units. It is multiplied by 1 - 1 / t^2 (at least
+    0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
     products = inverse.T @ inverse
-    # summed over systems: products of human and control contributions, and squares of the latter
+    # sums over systems: products of human and control contributions, and squares of control contributions
     cross, squares = np.zeros((2, n_units))
     for some in chunks(n_units, len(products)):
         turned = control[some] @ products
@@ -168,16 +170,19 @@ def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
 
 
 def p_random(metric: Fitted, judged: Bools) -> float:
-    """P-value of 'annotation is independent of the systems and of the metric's verdict': judged (n,) of its battles.
+    """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
-    Three tests: whether annotated battles differ in closeness by the metric, in ties, or in wins of the weaker system
-    (also through covariates such as position); whether their systems are those of other battles; and whether the
-    metric's verdicts on each system are the same. Each uses the sums over clusters of (annotated - proportion) x
-    feature, as a quadratic form with their covariance (by clusters if these hold several battles, else the known one of
-    a random choice of battles); the p-value is three times the smallest. NaN if no battle or all are annotated.
+    `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
+    compares how close the battles are by the metric, their ties, and the wins of the weaker system (also through
+    covariates such as position). The second compares their systems, the third the metric's verdicts on each system.
 
-    Source: Hotelling 1931, with the number of annotated battles, or the effective number of clusters, minus one as
-    degrees of freedom.
+    Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
+    covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
+    covariance of a random choice of battles. The p-value is the smallest of the p-values, multiplied by their number.
+    It is NaN if no battle or every battle is annotated.
+
+    Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
+    clusters, minus one.
     """
     from scipy.sparse import csr_array, diags_array
 
@@ -200,7 +205,7 @@ def p_random(metric: Fitted, judged: Bools) -> float:
 
 
 def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
-    """P-value of zero covariance between features (n, d), sparse, and a surplus (n,) that sums to 0."""
+    """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0."""
     from scipy.sparse import csr_array
     from scipy.special import fdtrc
 
@@ -209,7 +214,7 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     total = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
-    effective = float((surplus > 0).sum())  # few of many are skewed: their number counts
+    effective = float((surplus > 0).sum())  # with few annotated battles the sums are skewed, so this number counts
     if n_units == n:
         spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:

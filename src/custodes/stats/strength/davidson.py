@@ -1,9 +1,10 @@
 """Davidson's model of comparisons with ties: strengths, effects of covariates, and the parameter of ties.
 
-eta = strength of the first - strength of the second + covariates x effects; the first wins with a probability
-proportional to exp(eta / 2), the second to exp(-eta / 2), and a tie to nu. Without ties, or with ties as half wins, nu
-is 0 and the model is that of Bradley and Terry, a logistic regression. Coefficients are in one vector (p,): systems,
-effects, and log nu unless nu is 0. Strengths sum to 0 within a component.
+Let eta = strength of the first system - strength of the second system + covariates x effects. The first system wins
+with a probability proportional to exp(eta / 2), the second system with a probability proportional to exp(-eta / 2), and
+a tie has a probability proportional to nu. Without ties, or with ties as half wins, nu is 0 and the model is that of
+Bradley and Terry, a logistic regression. All coefficients are in one vector (p,): the strengths of the systems, the
+effects, and log nu if nu is positive. Strengths sum to 0 within a component.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
-_SMALL = 1e-10  # a smaller Newton step changes nothing
-_DIVERGED = 25.0  # |eta| at which a kind diverges: one side always wins
+_SMALL = 1e-10  # Newton's method stops at a smaller step
+_DIVERGED = 25.0  # a larger |eta| means that the fit diverges because one side always wins
 _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled information
 
 
@@ -27,9 +28,12 @@ _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled info
 class Fit:
     """A fitted model.
 
-    `coefficients` (p,); `inverse` (p, p) of the information of all battles; `design` (kinds, p), sparse, without log
-    nu; `variance` (kinds, 3) of half a sign, of a tie, and their covariance, for one battle; `pseudo` (kinds,): battles
-    added by the penalty, half of them won and half lost; `has_ties`: log nu is the last coefficient.
+    - `coefficients` (p,): strengths, effects and, if there are ties, log nu.
+    - `inverse` (p, p): inverse of the information of all battles.
+    - `design` (kinds, p): sparse design matrix without log nu.
+    - `variance` (kinds, 3): for one battle, the variance of half its sign, the variance of a tie, and their covariance.
+    - `pseudo` (kinds,): number of battles that the penalty adds; half of them are won and half are lost.
+    - `has_ties`: whether log nu is the last coefficient.
     """
 
     coefficients: Floats
@@ -40,7 +44,7 @@ class Fit:
     has_ties: bool
 
     def residual(self, coefficients: Floats) -> Floats:
-        """Residuals of a win, a tie and a loss of each kind, in half signs and in ties: (kinds, 3, 2)."""
+        """Return the residuals (kinds, 3, 2) of a win, a tie and a loss of each kind, in half signs and in ties."""
         eta = self.design @ coefficients[: self.design.shape[1]]
         mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
         half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
@@ -50,12 +54,13 @@ class Fit:
 def fit(
     kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
 ) -> Fit | None:
-    """Maximum likelihood by Newton's method; None without a maximum, in which case a penalty is needed.
+    """Return the maximum likelihood fit by Newton's method; None if there is no maximum, so that a penalty is needed.
 
-    The penalty adds battles to each kind in proportion to its leverage, half of them won and half lost: Firth's 1993
-    without ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021). `tilt` (p,) is
-    added to the score, like additional wins: then there may be no maximum even with a penalty, and the result is None.
-    Raises InputError if covariates are linear functions of the systems.
+    The penalty adds battles to each kind in proportion to the leverage of the kind; half of them are won and half are
+    lost. Without ties this is Firth's (1993) penalty, which keeps coefficients finite (Heinze and Schemper 2002;
+    Kosmidis and Firth 2021). `tilt` (p,) is added to the score, like additional wins. With a tilt, there may be no
+    maximum even with a penalty, and the result is then None. Raises InputError if covariates are linear functions of
+    the systems.
     """
     from scipy.sparse import csr_array, hstack
 
@@ -125,9 +130,10 @@ def fit(
 
 
 def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
-    """Leverage of one battle of each kind: (kinds,), which sum to p over all battles.
+    """Return the leverage (kinds,) of one battle of each kind; the leverages of all battles sum to p.
 
-    Trace of its information (of half a sign and of a tie) times the inverse of the total information.
+    The leverage is the trace of the battle's information (on half its sign and on a tie) times the inverse of the total
+    information.
     """
     k = kinds.covariates.shape[1]
     n_systems = len(inverse) - k - has_ties
@@ -144,8 +150,10 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
 
 
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
-    """Information (p, p) of weighted battles of each kind: design (kinds, p), sparse or not, weight (kinds,), variance
-    (kinds, 3) of half a sign, of a tie, and their covariance."""
+    """Return the information (p, p) of battles with `weight` (kinds,) for each kind.
+
+    `design` (kinds, p) is sparse or dense, and `variance` (kinds, 3) is as in `Fit`.
+    """
     width = design.shape[1]
     full = np.zeros((width + has_ties, width + has_ties))
     products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
@@ -157,11 +165,11 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
 
 
 def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
-    """Mean of half a sign, probability of a tie, and (..., 3) the variances of both and their covariance."""
+    """Return the mean of half a sign, the probability of a tie, and (..., 3) their variances and covariance."""
     total = _log_sum(eta, log_nu)
     win, tie, loss = np.exp(eta / 2 - total), np.exp(log_nu - total), np.exp(-eta / 2 - total)
     mean = (win - loss) / 2
-    # 1/4 (win + loss) - mean^2, without loss of precision if one side nearly always wins
+    # equals (win + loss) / 4 - mean^2, but loses no precision if one side nearly always wins
     half = win * loss + tie * (win + loss) / 4
     return mean, tie, np.stack([half, tie * (win + loss), -mean * tie], axis=-1)
 
@@ -175,7 +183,10 @@ def _log_nu(coefficients: Floats, has_ties: bool) -> float:
 
 
 def inverted(information: Floats, level: Floats) -> Floats | None:
-    """Inverse on the identified subspace; None if it is singular. `level`: projection on the unidentified subspace."""
+    """Return the inverse on the identified subspace, or None if the information is singular there.
+
+    `level` is the projection onto the unidentified subspace.
+    """
     size = float(information.diagonal().sum()) / len(information)
     full = information + size * level
     scale = np.sqrt(full.diagonal())

@@ -1,4 +1,4 @@
-"""Number of further comparisons of a pair at which the joint test of all pairs decides it with 50 % power."""
+"""Number of further comparisons of a pair with which the joint test of all pairs decides this pair with 50 % power."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from custodes.stats.strength.win_rates import PairRates
 MOST_PAIRS = 20_000
 """Maximum number of pairs for which forecasts are computed."""
 
-_OF_EQUALS = 0.25  # information of a battle without a tie between equal systems, on log odds
+_OF_EQUALS = 0.25  # information on the log odds from one battle of equal systems that is not a tie
 
 
 def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, confidence: float) -> Floats:
-    """Number of further battles of each pair at which `ranks` decides it with 50 % power: (pairs,).
+    """Return the number (pairs,) of further battles of each pair with which `ranks` decides the pair with 50 % power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
-    pairs. Only battles of the pair are added, weighted by the model like all others. NaN for decided pairs, for pairs
-    out of reach (see `information_gain`), without resamples, for pairs with a system whose strength is finite only by a
-    penalty, and for more than `MOST_PAIRS` pairs.
+    pairs. Only battles of the pair are added, and the model weights them like existing battles. The result is NaN for
+    decided pairs, for pairs that no number decides (see `information_gain`), and for pairs with a system whose strength
+    is finite only because of a penalty. All results are NaN without resamples or with more than `MOST_PAIRS` pairs.
 
     References
     ----------
@@ -53,7 +53,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     if not tested.any():
         return np.full(n_pairs, np.nan)
     quantile = NormalMaximum(covariance, first[tested], second[tested]).quantile(1 - confidence)
-    # Battles of one pair hardly increase the degrees of freedom of the fit.
+    # More battles of one pair would hardly increase the degrees of freedom of the fit, so these are not changed.
     freedom = max(1.0, strengths.n_units - 1)
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
     bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & varies
@@ -69,7 +69,8 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
-    """Model variance of the difference of each pair (pairs,) given the information of the battles of each (pairs,)."""
+    """Return the variance (pairs,) of each pair's difference under the model, given the information (pairs,) of each
+    pair's battles."""
     first, second = pairs.first, pairs.second
     whole = np.zeros((n_systems, n_systems))
     whole[first, second] = whole[second, first] = -information
@@ -79,10 +80,11 @@ def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Fl
 
 
 def _information_to_add(gain: Floats, variance: Floats, model: Floats) -> Floats:
-    """Information of independent battles that reduces the variance of an estimate by the factor 1 + `gain`: (pairs,).
+    """Return the information (pairs,) of added independent battles that divides an estimate's variance by 1 + `gain`.
 
-    The fit weights added information i against 1 / `model`, regardless of the `variance` of the estimate: the variance
-    becomes (variance / model**2 + i) / (1 / model + i)**2, which is solved for i. inf if the gain is.
+    The fit weights added information i against 1 / `model`, whatever the `variance` of the estimate is. The variance
+    becomes (variance / model**2 + i) / (1 / model + i)**2, and this equation is solved for i. If the gain is infinite,
+    so is the information.
     """
     reachable = np.isfinite(gain)
     gain = np.where(reachable, gain, 0.0)

@@ -1,4 +1,4 @@
-"""Tests of pairs of systems by their direct comparisons, in addition to strengths fitted to all comparisons."""
+"""Tests of each pair of systems by the pair's direct comparisons, next to strengths fitted to all comparisons."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class DirectTests:
     Attributes
     ----------
     p_direct : array of shape (pairs,)
-        P-value of equal strengths, from the comparisons of the pair alone, adjusted for all pairs (Holm).
+        P-value of 'both strengths are equal', only from comparisons of the pair, adjusted for all pairs (Holm).
     p_fit : array of shape (pairs,)
-        P-value of the win rate expected from the strengths, adjusted for all pairs (Holm).
+        P-value of 'the win rate is that expected from the fitted strengths', adjusted for all pairs (Holm).
     better : int8 array of shape (pairs,)
-        1 if the first is significantly better by `p_direct`, -1 if the second is, else 0.
+        1 if the first system is significantly better by `p_direct`, -1 if the second system is, otherwise 0.
     misfit : bool array of shape (pairs,)
-        Pairs whose `p_fit` is significant.
+        Whether `p_fit` is significant.
     """
 
     p_direct: Floats
@@ -37,13 +37,13 @@ class DirectTests:
 
 
 def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, confidence: float) -> DirectTests:
-    """Test each pair by its direct comparisons: equality of both systems, and fit of the strengths.
+    """Test for each pair, by its direct comparisons, whether both systems are equal and whether the strengths fit.
 
-    Exact binomial tests of the comparisons without ties (ties as half wins count half for each side), scaled to the
-    effective number of comparisons. If comparisons of a pair share clusters, the p-value is at least that of Student's
-    t with its degrees of freedom. The probability under the null hypothesis is that of the fitted model, with equal
-    strengths for `p_direct` and the fitted strengths for `p_fit`, and with the covariates of the comparisons. The error
-    of the fit is ignored, which makes `p_fit` conservative.
+    These are exact binomial tests of the comparisons without ties, scaled to the effective number of comparisons. If
+    the model counts ties as half wins, a tie counts half for each side. If comparisons of a pair share clusters, the
+    p-value is at least that of Student's t with the pair's degrees of freedom. The probability of a win under the null
+    hypothesis is that of the fitted model with the covariates of the comparisons. The strengths are equal for
+    `p_direct` and the fitted strengths for `p_fit`. The error of the fit is ignored, which makes `p_fit` conservative.
 
     References
     ----------
@@ -80,7 +80,8 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
 
 def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats) -> Floats:
-    """(pairs,): the larger of the exact binomial p-value and that of Student's t; NaN with one cluster."""
+    """Return the p-value (pairs,): the exact binomial p-value or, if comparisons share clusters, the larger of this and
+    the p-value by Student's t (NaN if there is only one cluster)."""
     from scipy.special import stdtr
 
     exact = sign_test(wins, losses, test="exact", probability=probability)
@@ -92,9 +93,10 @@ def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats)
 
 
 def _expected(pairs: PairRates, battles: Battles, strengths: Strengths, *, half: bool) -> tuple[Floats, Floats]:
-    """(pairs,) each: probability that the first wins a comparison without a tie, for equal and for fitted strengths.
+    """Return two probabilities (pairs,) that the first system wins a comparison without a tie.
 
-    Mean over the comparisons of the pair, which differ in their covariates.
+    The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
+    comparisons of the pair, which differ in their covariates.
     """
     same = count_by_kind(battles, battles.weight * battles.often)
     number = same.outcomes.sum(axis=1) if half else same.outcomes[:, 0] + same.outcomes[:, 2]

@@ -19,10 +19,12 @@ _SAME = 1e-9  # smaller differences of log odds are rounding errors
 class Ranks:
     """Ranks of systems.
 
-    `rank` (systems,) from 1, within a component, with bounds `low` and `high`; -1 for a system without comparisons.
-    `p_adjusted` (systems, systems): test of equality adjusted for all pairs, NaN between components; `apart` (systems,
-    systems): whether a pair differs significantly; `at_threshold` (systems, systems): pairs that do not count as
-    significant because of the Monte Carlo error of the p-value.
+    - `rank`, `low`, `high` (systems,): rank within the component, from 1, and its bounds; -1 for a system without
+      comparisons.
+    - `apart` (systems, systems): whether two systems differ significantly.
+    - `at_threshold` (systems, systems): whether the p-value is so close to the level that its Monte Carlo error leaves
+      the decision open; such systems do not count as significantly different.
+    - `p_adjusted` (systems, systems): p-value of equality, adjusted for all pairs; NaN between components.
     """
 
     rank: NDArray[np.int64]
@@ -34,11 +36,12 @@ class Ranks:
 
 
 def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
-    """Rank systems, with bounds that hold simultaneously with at least this confidence.
+    """Rank systems, with bounds that hold simultaneously with at least the given confidence.
 
-    All pairs of a component are tested jointly (step-down test of the largest t). The lower bound of a rank is one more
-    than the number of significantly better systems, the upper bound one less than the number of those not significantly
-    worse. A system with `low` 1 may be the best.
+    All pairs of a component are tested jointly (step-down test of the largest t). The lower bound of a rank is 1 plus
+    the number of significantly better systems. The upper bound is the number of systems of the component minus the
+    number of significantly worse systems. A system with `low` = 1 is in the top group: no system is significantly
+    better.
 
     >>> estimate = np.array([[2.0, 0.1, -0.1]])
     >>> draws = estimate + np.random.default_rng(0).normal(0, 0.2, (1000, 3))
@@ -50,8 +53,8 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
     >>> found.rank.tolist(), found.low.tolist(), found.high.tolist()
     ([1, 2, 3], [1, 2, 2], [1, 3, 3])
 
-    Source: Romano and Wolf 2005; ranks from differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein, Wright and
-    Wieczorek 2020.
+    Source: Romano and Wolf 2005. Ranks from tests of differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein,
+    Wright and Wieczorek 2020.
     """
     estimate, n = strengths.draws[0], strengths.draws.shape[1]
     p_adjusted, at_threshold = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.bool_)

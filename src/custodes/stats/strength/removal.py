@@ -14,13 +14,17 @@ from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import Strengths
 
 _CANDIDATES = 2
-"""Number of candidates for the new leader: those with the fewest removals according to the first step."""
+"""Number of candidates for the new leader; these are the systems that need the fewest removals by the first step."""
 _SAME = 1e-9  # smaller differences of log odds are rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Comparisons whose removal changes the leader: the leaders before and after, and the number."""
+    """A removal of comparisons that changes the leader.
+
+    `leader` is the strongest system before the removal, `successor` the strongest system after the removal, and
+    `number` the number of removed comparisons.
+    """
 
     leader: int
     successor: int
@@ -28,12 +32,12 @@ class Removal:
 
 
 def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
-    """The smallest number of comparisons found whose removal makes another system the strongest.
+    """Return the smallest removal of comparisons that was found to make another system the strongest.
 
-    Comparisons with the largest influence on the difference between the leader and a system behind it are removed, half
-    of the number that a linear approximation requires at a time; then the model is refitted. The true minimum may be
-    lower than the number found. None if the leader's strength is finite only by a penalty, if its component has no
-    other system, and for more than `MOST_PAIRS` pairs.
+    The comparisons with the largest influence on the difference between the leader and a candidate are removed in
+    steps. Each step removes half of the number that a linear approximation requires, and then the model is refitted.
+    The true minimum may be lower than the number found. The result is None if the leader's strength is finite only
+    because of a penalty, if the leader's component has no other system, or if there are more than `MOST_PAIRS` pairs.
 
     References
     ----------
@@ -91,7 +95,7 @@ def _search(
     *,
     half: bool,
 ) -> tuple[int, int] | None:
-    """The leader after removals in favour of `rival`, and their number."""
+    """Return the leader after removals in favour of `rival` and the number of removals; None if no removal helps."""
     left, count = number.copy(), 0
     while True:
         order, needed = _removed(current, weight, left, leader, rival)
@@ -114,7 +118,7 @@ def _search(
 
 
 def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
-    """The fit, with a penalty if necessary; None without data."""
+    """Return the fit, with a penalty if necessary; None if no battle was won or lost."""
     if not same.outcomes[:, [0, 2]].any():
         return None
     plain = fit(same, component=component, ties_are_half=half, penalised=False)
@@ -122,8 +126,10 @@ def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
 
 
 def _removed(current: Fit, weight: Floats, number: Floats, leader: int, rival: int) -> tuple[Ints, float]:
-    """Kinds and outcomes (flat), sorted by the effect of removing one comparison for `rival`, and the number for a
-    linear step."""
+    """Return the comparisons to remove in favour of `rival` and the number that a linear approximation requires.
+
+    The comparisons are flat positions in (kinds, outcomes), sorted by the effect of removing one comparison.
+    """
     direction = current.inverse[leader] - current.inverse[rival]
     width = current.design.shape[1]
     residual = current.residual(current.coefficients)

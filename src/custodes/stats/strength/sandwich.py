@@ -1,7 +1,8 @@
 """Cluster-robust covariance of coefficients (sandwich), and random draws with this covariance.
 
-The score (p,) of a cluster is the sum of the residuals of its battles; multiplied by the inverse information it is the
-cluster's influence on the coefficients. Scores are one sparse matrix (units, p), since a cluster contains few systems.
+The score (p,) of a cluster is the sum of the residuals of its battles. The score times the inverse information is the
+influence of the cluster on the coefficients. All scores are one sparse matrix (units, p), because a cluster contains
+few systems.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
-_LIGHT = 0.1  # maximum leverage of a cluster for a correction by a single factor
-_MOST = 0.95  # maximum leverage in one direction; information from a single cluster would have an infinite error
+_LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
+_MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
 _NONE = 1e-300  # replaces 0 in a denominator
 _TAIL = 0.975  # probability at which draws match the quantile of Student's t
 
 
 def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Floats, unit: Ints) -> Any:
-    """Scores corrected for leverage: (I - H A)^-1/2 times each, with H the cluster's own information.
+    """Return the scores corrected for leverage.
 
-    So the covariance is unbiased if the model holds (CR2; with a jackknife, CR3, intervals of 20 systems with 200
-    battles have a coverage of .98). If the leverage is small in all directions, a single factor is used; in a direction
-    with information from one cluster only, the leverage is limited to .95.
+    Each score is multiplied by (I - H A)^-1/2, where H is the information of the cluster and A the inverse of the total
+    information. The covariance is then unbiased if the model holds (CR2). With a jackknife (CR3), intervals of 20
+    systems with 200 battles would have a coverage of .98. If the leverage is small in all directions, a single factor
+    is used. In a direction in which only one cluster has information, the leverage is limited to .95.
 
     Source: Bell and McCaffrey 2002.
     """
@@ -45,7 +47,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy = np.flatnonzero(~light)
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
-    # Dense rows take a tenth of the time, but many would not fit into memory.
+    # Dense rows take a tenth of the time of sparse rows, but large matrices would not fit into memory.
     whole = _dense(fit.design)
 
     def information(u: int) -> Floats:
@@ -66,18 +68,20 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
 
 
 def _dense(design: Any) -> Any:
-    """Rows as a dense array if it is small, else unchanged."""
+    """Return the rows as a dense array if this array is small; otherwise return them unchanged."""
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
-    """Effective number of clusters behind the error of each strength: (systems,); inf if all are battles of weight 1.
+    """Return the effective number (systems,) of clusters from which the error of each strength is estimated.
 
-    (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c the
-    expected contribution of a battle to the variance: only products of battles of one cluster must be estimated from
-    clusters, and a battle with weight w is like a cluster of w equal battles.
+    Let w be the weight of a battle (1 on average) and c its expected contribution to the variance. The effective number
+    is (sum of w c)^2 / sum over clusters of ((sum of w c)^2 - sum of w c^2), where the inner sums are over the
+    battles of the cluster. Only the products of two battles of one cluster must be estimated from clusters, and a
+    battle with weight w is like a cluster of w equal battles. The number is infinite if every cluster is a single
+    battle of weight 1.
 
-    Source: Satterthwaite 1946, for products instead of squares, since the variance of one battle is known.
+    Source: Satterthwaite 1946, applied to products instead of squares, because the variance of one battle is known.
     """
     from scipy.sparse import csr_array
 
@@ -98,11 +102,12 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
 
 
 def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
-    """The covariance (p, p) with increased variance of strengths that are based on few clusters, so that normal draws
-    are as wide as Student's t with that number minus one degrees of freedom.
+    """Return the covariance (p, p) with larger variances of strengths that are based on few clusters.
 
-    The variance with few clusters is at least that of independent battles in the model times the design effect of
-    clusters (at least 1), estimated from the scores (units, p) of all.
+    Intervals with `n_units` - 1 degrees of freedom are then as wide as intervals whose degrees of freedom are the
+    number of clusters `behind` a strength, minus one. The increase is computed from a variance that is at least the
+    model's variance for independent battles times the design effect of clusters. The design effect is at least 1 and is
+    estimated from the scores (units, p) of all clusters.
     """
     from scipy.special import stdtrit
 
@@ -118,7 +123,7 @@ def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_unit
 
 
 def of_penalty(fit: Fit) -> Floats:
-    """Second moments of the scores of the battles added by the penalty, half of them won and half lost."""
+    """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
     residual = fit.residual(fit.coefficients)
     win, loss = residual[:, 0], residual[:, 2]
     second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
@@ -127,10 +132,10 @@ def of_penalty(fit: Fit) -> Floats:
 
 
 def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Normal draws (n, p) around 0 whose sample covariance is exactly the given one (p, p); at least p + 1 unless n is
-    0.
+    """Return normal draws (n, p) around 0 whose sample covariance is exactly `covariance` (p, p).
 
-    So intervals and tests depend neither on the number of draws nor on the random numbers.
+    Intervals and tests thus depend neither on the number of draws nor on the random numbers. If n is positive but
+    smaller than p + 1, there are p + 1 draws.
     """
     values, vectors = np.linalg.eigh(covariance)
     p = len(values)

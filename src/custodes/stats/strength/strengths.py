@@ -22,19 +22,21 @@ from custodes.stats.strength.sandwich import (
 )
 
 TieModel = Literal["davidson", "half"]
-"""Model of ties: an outcome with its own parameter, or half a win for each side."""
+"""How ties are modelled: `davidson`, as an outcome with a parameter; `half`, as half a win for each side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strengths:
-    """Strengths as log odds, with effects and ties.
+    """Strengths as log odds, with effects and ties. Row 0 of all draws is the estimate.
 
-    `draws` (1 + B, systems), row 0 the estimate, sum to 0 within each component; NaN for a system without comparisons.
-    `effects` (1 + B, k) of the covariates, in log odds per unit; `ties` (1 + B,): Davidson's nu, 0 without ties, NaN if
-    ties are half wins. `component` (systems,): strengths of different components cannot be compared. `bounded`
-    (systems,): False if the estimate is finite only because of the penalty, as the system, or a group with it, won or
-    lost every comparison with the largest strongly connected part of its component. `clusters`: number of clusters,
-    and `n_units`: their effective number.
+    - `draws` (1 + B, systems): strengths, which sum to 0 within each component; NaN for a system without comparisons.
+    - `effects` (1 + B, k): effects of the covariates, in log odds per unit.
+    - `ties` (1 + B,): Davidson's nu; 0 without ties, NaN if ties are half wins.
+    - `component` (systems,): component of each system; strengths of different components cannot be compared.
+    - `bounded` (systems,): False if the estimate is finite only because of the penalty. In this case the system, or a
+      group that contains the system, won or lost every comparison with the largest strongly connected part of the
+      component.
+    - `clusters`, `n_units`: number of clusters, and effective number of clusters.
     """
 
     draws: Floats
@@ -49,12 +51,13 @@ class Strengths:
 def strengths(
     battles: Battles, *, n_systems: int, ties: TieModel, resamples: int, rng: np.random.Generator
 ) -> Strengths:
-    """Fit Davidson's model (`ties="half"`: Bradley-Terry with ties as half wins) and draw its sampling error.
+    """Return strengths by Davidson's model, with draws of their sampling error.
 
-    Score bootstrap: the contribution of each cluster to the fit, corrected for its leverage, is multiplied by a normal
-    variate, which gives normal draws with the cluster-robust covariance. The model is not refitted, because with few
-    battles refits may be separated (a system wins everything) and not finite. Use `interval` for intervals and `ranks`
-    for ranks. Raises InputError if covariates cannot be separated from strengths.
+    With `ties="half"`, the model is that of Bradley and Terry with ties as half wins. Sampling errors are drawn by a
+    score bootstrap. The contribution of each cluster to the fit is corrected for leverage and multiplied by a normal
+    variate, which gives normal draws with the cluster-robust covariance. The model is not refitted: with few battles, a
+    system may win every battle of a resample, and the refit would not be finite. Use `interval` for intervals and
+    `ranks` for ranks. Raises InputError if covariates cannot be separated from strengths.
 
     >>> made = strengths(
     ...     Battles(
@@ -67,8 +70,7 @@ def strengths(
     >>> made.draws[0].round(4).tolist()  # half of log 3 and of log 1/3
     [0.5493, -0.5493]
 
-    Source: Davidson 1970; Liang and Zeger 1986 for the covariance by clusters; Kline and Santos 2012 for the bootstrap
-    of scores.
+    Source: Davidson 1970; clustered covariance: Liang and Zeger 1986; score bootstrap: Kline and Santos 2012.
     """
     model = fitted(battles, n_systems=n_systems, ties=ties)
     scores = model.corrected(model.scores(model.residual(model.fit.coefficients), has_ties=model.fit.has_ties))
@@ -77,10 +79,10 @@ def strengths(
 
 
 def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
-    """Estimate ± t x standard deviation of the draws: (1 + B, ...) -> (low, high), each (...).
+    """Return the bounds (...) of the interval estimate ± t x standard deviation of the draws, given draws (1 + B, ...).
 
-    For strengths and effects; for `ties` on the log scale. t has `n_units` - 1 degrees of freedom. NaN where the
-    estimate is, with fewer than two draws and with one cluster.
+    The interval is for strengths and effects, and for the logarithm of `ties`. t has `n_units` - 1 degrees of freedom.
+    The bounds are NaN if the estimate is NaN, if there are fewer than two draws, or if there is only one cluster.
 
     >>> low, high = interval(np.array([0.0, -1.0, 1.0]), confidence=0.95, n_units=1000)
     >>> round(high.item(), 3)
@@ -91,7 +93,9 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
 
 
 def p_value(draws: Floats, *, n_units: float) -> Floats:
-    """P-value of 'the estimate is 0', by the same t as `interval`: (1 + B, ...) -> (...); NaN if the interval is NaN.
+    """Return the p-value (...) of 'the true value is 0', given draws (1 + B, ...), with the t of `interval`.
+
+    The p-value is NaN if the interval is NaN.
 
     >>> round(p_value(np.array([2.775, -1.0, 1.0]), n_units=1000).item(), 3)
     0.05
@@ -102,8 +106,10 @@ def p_value(draws: Floats, *, n_units: float) -> Floats:
 
 
 def _standard_error(draws: Floats, n_units: float) -> Floats:
-    """Standard error from draws (1 + B, ...), row 0 the estimate: (...); NaN with fewer than two draws and with one
-    cluster."""
+    """Return the standard error (...) from draws (1 + B, ...), of which row 0 is the estimate.
+
+    It is NaN if there are fewer than two draws or only one cluster.
+    """
     if len(draws) < 3 or n_units < 2:
         return np.full(draws.shape[1:], np.nan)
     return np.asarray(draws[1:].std(axis=0, ddof=1))
@@ -111,8 +117,11 @@ def _standard_error(draws: Floats, n_units: float) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A fit of the battles with information: `battles` with mean weight 1, `made` their kinds, `component` and
-    `bounded` (systems,) as in `Strengths`, `n_units` that of all battles."""
+    """A fit of the battles that have a verdict and a positive weight.
+
+    `battles` are these battles with weights scaled to a mean of 1, and `made` are their kinds. `component` and
+    `bounded` (systems,) are as in `Strengths`. `n_units` is the number of units of all battles.
+    """
 
     fit: Fit
     battles: Battles
@@ -124,19 +133,19 @@ class Fitted:
 
     @property
     def n_behind(self) -> float:
-        """Effective number of clusters of the battles with information."""
+        """Effective number of clusters of `battles`."""
         weight = np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64)
         return equal_clusters(weight, self.battles.clusters)
 
     def residual(self, coefficients: Floats) -> Floats:
-        """Weighted residuals of each battle at given coefficients: (n, 2), in half signs and in ties."""
+        """Return the weighted residuals (n, 2) of each battle at some coefficients, in half signs and in ties."""
         residuals = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
         return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
-        """Sums of residuals (n, 2) by cluster: sparse (units, p).
+        """Return the scores (units, p), sparse: the residuals (n, 2) times the design, summed over each cluster.
 
-        A row that represents n clusters is weighted by the root of n, since squares are summed.
+        A row that represents m clusters is weighted by the square root of m, because squares of scores are summed.
         """
         from scipy.sparse import csr_array, diags_array, hstack
 
@@ -147,12 +156,15 @@ class Fitted:
         return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
 
     def corrected(self, scores: Any) -> Any:
-        """Scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
+        """Return scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
         return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
 
     def tilted(self, tilt: Floats) -> Fitted:
-        """The same battles fitted with (p,) added to the score; only a step towards that fit if the sum exceeds the
-        possible wins."""
+        """Return the fit of the same battles with `tilt` (p,) added to the score.
+
+        If there is no such fit, because the sum exceeds the possible wins, the coefficients are moved by one Newton
+        step instead.
+        """
         penalised, half = bool(self.fit.pseudo.any()), self.ties == "half"
         moved = fit(self.made, component=self.component, ties_are_half=half, penalised=penalised, tilt=tilt)
         if moved is None:
@@ -160,10 +172,11 @@ class Fitted:
         return replace(self, fit=moved)
 
     def covariance(self, moves: Any, inverse: Floats, *, scores: Any) -> Floats:
-        """Cluster-robust covariance (p, p) of coefficients: inverse @ (squares of moves, and the penalty) @ inverse.
+        """Return the cluster-robust covariance (p, p) of the coefficients, inverse @ middle @ inverse.
 
-        `moves` (units, p) are scores by cluster, `inverse` (p, p) that of the information; increased for systems with
-        few clusters, from the `scores` (units, p) of this fit.
+        The middle is moves.T @ moves plus the second moments of the penalty. `moves` (units, p) are scores by cluster,
+        and `inverse` (p, p) is the inverse information. The variances of systems with few clusters are increased with
+        the help of the `scores` (units, p) of this fit.
         """
         data = self.battles
         behind = clusters_behind(self.fit, self.made, data, n_systems=len(self.component))
@@ -171,7 +184,7 @@ class Fitted:
         return widened(inverse @ middle @ inverse, self.fit, scores, behind=behind, n_units=self.n_behind)
 
     def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
-        """Strengths of coefficients (p,) with draws of a covariance (p, p)."""
+        """Return the strengths with coefficients `estimate` (p,) and normal draws with `covariance` (p, p)."""
         draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
         n, k = len(self.component), self.battles.covariates.shape[1]
         alone = np.bincount(self.component)[self.component] == 1
@@ -188,19 +201,20 @@ class Fitted:
 
 
 def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
-    """Fit, with a penalty only if the likelihood has no maximum.
+    """Return the fit of battles, with a penalty only if the likelihood has no maximum.
 
-    There is none if a component is not strongly connected, if covariates separate winners, or if all battles are ties.
-    Raises InputError like `strengths`.
+    The likelihood has no maximum if a component is not strongly connected, if covariates separate winners, or if all
+    battles are ties. Raises InputError if no battle has a verdict and a positive weight, or if covariates cannot be
+    separated from strengths.
     """
     rows = battles.where(battles.counted)
     if not len(rows.weight):
-        raise InputError("no battle with a verdict and a weight above 0")
+        raise InputError("no battle has a verdict and a weight above 0; give at least one such battle")
     rows = replace(rows, weight=rows.weight / np.average(rows.weight, weights=rows.often))
     component = rows.components(n_systems)
     bounded = _bounded(component, rows.strong_components(n_systems))
     table, half = count_by_kind(rows, rows.weight * rows.often), ties == "half"
-    decided = bool((rows.sign != 0).any())  # with ties only, nu would be infinite, without variation
+    decided = bool((rows.sign != 0).any())  # with only ties, nu would be infinite and would not vary
     solution = None
     if decided and bounded.all():
         solution = fit(table, component=component, ties_are_half=half, penalised=False)
@@ -220,7 +234,10 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
 
 
 def _bounded(component: Ints, circle: Ints) -> Bools:
-    """Systems in the unique largest strongly connected part of their component; none if several are equally large."""
+    """Return whether each system (systems,) is in the largest strongly connected part of its component.
+
+    If several parts are equally large, the result is False for all systems of the component.
+    """
     bounded = np.ones(len(component), dtype=np.bool_)
     for number in range(int(component.max()) + 1):
         member = component == number

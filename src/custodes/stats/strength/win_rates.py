@@ -1,4 +1,4 @@
-"""Win rates of systems and of pairs without a model, with intervals; and variation of covariates within systems."""
+"""Win rates of systems and of pairs without a model, with intervals, and the variation of covariates within systems."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
-_MANY = 1000  # clusters from which Poisson numbers are drawn: nearly equal, three times as fast
+_MANY = 1000  # from this number of clusters, Poisson numbers replace multinomial: nearly equal, three times as fast
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairRates:
-    """Pairs of systems with comparisons.
+    """Win rates of pairs of systems that were compared.
 
     Attributes
     ----------
     first, second : int arrays of shape (pairs,)
-        The systems, the first with the smaller number.
+        Numbers of the two systems; the number of the first is smaller.
     outcomes : int array of shape (pairs, 3)
-        Comparisons that the first won, tied and lost.
+        Numbers of comparisons that the first system won, tied and lost.
     wins, losses : arrays of shape (pairs,)
-        Weighted proportions of comparisons that the first won and lost.
+        Weighted proportions of comparisons that the first system won and lost.
     effective : array of shape (pairs,)
         Effective number of independent comparisons.
     freedom : array of shape (pairs,)
-        Degrees of freedom of the standard error: clusters minus one; inf if comparisons are independent.
+        Degrees of freedom of the standard error: the number of clusters minus one; inf if comparisons are independent.
     rate, low, high : arrays of shape (pairs,)
-        Win rate of the first, with ties as half wins, and its bounds.
+        Win rate of the first system, with ties as half wins, and the bounds of its interval.
     """
 
     first: Ints
@@ -49,10 +49,10 @@ class PairRates:
 
 
 def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """Mean over the opponents of a system of its win rate against each: (1 + B, systems).
+    """Return the win rate of each system, averaged over opponents, with bootstrap draws: (1 + B, systems).
 
-    Ties count half; battles are weighted. Clusters are resampled, and row 0 is the data. Opponents have equal weights,
-    regardless of the number of comparisons. NaN for a system without comparisons.
+    Row 0 is the estimate; in the remaining rows clusters are resampled. Ties count half, and battles are weighted. All
+    opponents have equal weights, regardless of the number of comparisons. A system without comparisons has NaN.
 
     >>> made = Battles(
     ...     first=np.array([0, 0, 0]), second=np.array([1, 1, 2]), sign=np.array([1, 0, 1], dtype=np.int8),
@@ -61,11 +61,11 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     >>> system_rates(made, n_systems=4, resamples=0, rng=np.random.default_rng(0))[0].round(3).tolist()
     [0.875, 0.25, 0.0, nan]
 
-    Source: Efron 1979; Hanley and MacGibbon 2006 (Poisson numbers, with many clusters).
+    Source: Efron 1979; for many clusters, Hanley and MacGibbon 2006 (Poisson numbers).
     """
     from scipy.sparse import csr_array
 
-    # Equal clusters are resampled together: the same distribution at a fraction of the cost.
+    # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
     pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
     pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
@@ -97,9 +97,9 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 
 
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
-    """Intervals of `system_rates` for these battles: (systems,) each.
+    """Return the bounds (systems,) of intervals for the result of `system_rates` on these battles.
 
-    Wilson intervals with the effective number of clusters of each system. NaN without resamples.
+    These are Wilson intervals with the effective number of clusters of each system. Without resamples, they are NaN.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
     for system, clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
@@ -110,7 +110,7 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 
 
 def _clusters(battles: Battles, n_systems: int) -> Floats:
-    """(systems,): effective number of the clusters with battles of each system (`equal_clusters`)."""
+    """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
     often = np.tile(battles.often, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
@@ -125,10 +125,12 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
 
 
 def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
-    """Win rates of all pairs with comparisons, with intervals of positive width also if one side always won.
+    """Return the win rates of all pairs with comparisons, with intervals.
 
-    One more win and one more loss are added, and battles are reduced to the effective number implied by clusters and
-    weights. NaN bounds for a pair with battles in a single cluster, unless every battle is its own cluster.
+    For the interval, battles are reduced to the effective number that clusters and weights imply, and one more win and
+    one more loss are added. The width of the interval is thus positive even if one side always won. If no cluster
+    contains several battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose
+    battles are all in one cluster.
 
     >>> made = pair_rates(
     ...     Battles(
@@ -155,7 +157,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     win, loss = ratio(summed(weight * (sign > 0)), total), ratio(summed(weight * (sign < 0)), total)
     margin = win - loss
     most = ratio(total**2, summed(weight**2))
-    # By clusters: the squared sum of contributions, and the weights.
+    # sums over clusters of the squared contributions and of the squared weights
     n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
     together, code = np.unique(pair * n_units + unit, return_inverse=True)
     if clustered := len(together) < len(unit):
@@ -187,9 +189,10 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
 
 def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
-    """Proportion of the sum of squares of covariates (n, k) that is not a difference of system effects: (k,).
+    """Return the proportion (k,) of the covariates' sum of squares that differences of system effects do not explain.
 
-    0 for a covariate that does not vary, or only between systems, so that it cannot be separated from the strengths.
+    `values` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between systems,
+    so that its effect cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
     >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
@@ -209,7 +212,10 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
 
 
 def _adjusted(win: Floats, loss: Floats, n: Any, reach: Any) -> tuple[Floats, Floats]:
-    """Bounds of a win rate from proportions of wins and losses among `n` battles; they contain the rate itself."""
+    """Return bounds of the win rate, given the proportions of wins and losses among `n` battles.
+
+    The bounds always enclose the rate.
+    """
     wins, losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
     middle = wins - losses
     error = np.sqrt(ratio(wins + losses - middle**2, n + 2))

@@ -1,5 +1,5 @@
 # ruff: noqa: I001, F401
-"""Every statistic of agreement, in the order of the tables; a new one is a file here and a line below."""
+"""Every statistic of agreement, in the order of the tables. A new statistic needs a file here and an import below."""
 
 from custodes.evaluate.agreement.statistic import Statistic
 from custodes.registry import members

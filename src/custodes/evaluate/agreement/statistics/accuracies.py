@@ -14,7 +14,7 @@ from custodes.stats.population import population_values
 def guessing(sample: Sample) -> Floats:
     """(1 + B, metrics): the expected sample accuracy of independent preferences with the same tie rates.
 
-    With the human tie rate t and the metric's tie rate u: t u + (1 - t)(1 - u) / 2.
+    If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
     people, metric = sample.choices.tied
     return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
@@ -37,7 +37,7 @@ ACCURACIES = (
     Statistic(
         name="sample_accuracy",
         label="Sample accuracy",
-        doc="proportion of comparisons with the same sign (Favi-Score paper, Definition 11)",
+        doc="proportion of comparisons with equal preferences (Favi-Score paper, Definition 11)",
         compute=lambda sample: sample.choices.sample_accuracy,
         bounds=SHARE,
         chance=guessing,
@@ -57,7 +57,7 @@ ACCURACIES = (
     Statistic(
         name="pairwise_accuracy",
         label="Pairwise accuracy of system means",
-        doc="proportion of pairs of systems ordered equally by system means (Kocmi et al. 2021)",
+        doc="proportion of pairs of systems in the same order by system means (Kocmi et al. 2021)",
         compute=_pairwise_accuracy,
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(
