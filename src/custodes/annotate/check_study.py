@@ -80,8 +80,8 @@ def check(path: str | Path) -> StudyCheck:
     all pairs jointly); interim analyses and budgets that cannot be reached, in general or by the current annotators;
     too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment below the
     target wage; a consent text without contact or payment; and notes from the creation of the study. For a running
-    study, it also covers comparisons that annotators could not judge. These may be in incomplete interim analyses, but
-    do not reveal which system leads. Raises `InputError` for files that are not a study.
+    study, it also covers comparisons that annotators could not judge, without revealing which system leads. Incomplete
+    interim analyses are included. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new

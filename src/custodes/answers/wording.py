@@ -46,7 +46,7 @@ def _width(low: float | None, high: float | None) -> float | None:
     if low is None or high is None:
         return None
     width = float(f"{high - low:.3g}")
-    return width if NOISE * max(abs(low), abs(high)) < width < inf else None
+    return width if NOISE * max(1.0, abs(low), abs(high)) < width < inf else None
 
 
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
