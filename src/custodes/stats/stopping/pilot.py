@@ -235,7 +235,7 @@ def _logits(
     modes = _modes(number * worth, n * worth, design, of_column, of_row)
     chance = np.exp(modes.height - modes.height.max())
     times = rng.multinomial(draws, chance / chance.sum())
-    drawn = [_drawn(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times)]
+    drawn = [_drawn(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times).tolist()]
     return np.asarray(rng.permutation(np.concatenate(drawn)))
 
 
