@@ -12,7 +12,8 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate import rater_comparison as module
 from custodes.evaluate.decision_graph import CELLS
-from custodes.evaluate.rater_comparison import compare, tie_thresholds
+from custodes.evaluate.rater_comparison import compare
+from custodes.evaluate.scores import tie_thresholds
 from custodes.stats import ABSENT
 from tests.evaluate.studies import grid, rated, study_of, verdicts
 

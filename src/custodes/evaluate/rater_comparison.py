@@ -1,7 +1,6 @@
 """Ratings of annotators and metrics on the same outputs for one aspect, as arrays with labels.
 
-Most questions start here. This module selects data, averages annotators, derives preferences by the tie rule, and
-adds notes on excluded data.
+Most questions start here: this module averages annotators, derives preferences, and adds notes on excluded data.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.shared_arguments import Setting, Ties, selection_of, settings
+from custodes.answers.shared_arguments import Setting, selection_of, settings
 from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
 from custodes.data.notes import Note, noted
 from custodes.data.outcome_counts import ClusterCells
@@ -29,18 +28,14 @@ from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.scores import ItemScores
+from custodes.evaluate.scores import ItemScores, tie_thresholds
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
-from custodes.stats.bootstrap import with_point
-from custodes.stats.calibrated_accuracy import acc_eq
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 NO_COMPARISON = (
     "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
 )
-
-CALIBRATION_FOLDS = 5
 
 ROW_BYTES = 32
 """Maximum memory of one comparison in bytes, including the memory for computations."""
@@ -401,27 +396,6 @@ def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
             "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
             "favoritism and ranking"
         )
-
-
-def tie_thresholds(
-    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return tie thresholds by metric, and tie thresholds by metric and item.
-
-    The calibrated threshold of an item is fitted on the items of the other folds.
-    """
-    n_metrics, n_items = scores.shape[:2]
-    if ties != "calibrated" or not n_items:
-        epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
-        return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
-    n_units = int(units.max()) + 1
-    fold = np.arange(n_units) % CALIBRATION_FOLDS
-    left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
-    weights = with_point(left_in if n_units > 1 else left_in[:0])
-    _, fitted = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
-    fitted = np.nan_to_num(fitted, nan=0.0)
-    per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
-    return fitted[0], per_item
 
 
 def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:

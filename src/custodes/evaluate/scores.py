@@ -1,4 +1,5 @@
-"""Scores for an aspect, stored only for items that have scores, and expanded to all items on demand."""
+"""Scores for an aspect, stored only for items that have scores and expanded to all items on demand, and tie thresholds
+of scores."""
 
 from __future__ import annotations
 
@@ -7,9 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.errors import InputError
 from custodes.stats.arrays import Floats, read_only
+from custodes.stats.bootstrap import with_point
+from custodes.stats.calibrated_accuracy import acc_eq
+
+CALIBRATION_FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +71,24 @@ class ItemScores:
             human=self.human[rows],
             metrics=self.metrics[:, rows],
         )
+
+
+def tie_thresholds(
+    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return tie thresholds by metric, and tie thresholds by metric and item.
+
+    The calibrated threshold of an item is fitted on the items of the other folds.
+    """
+    n_metrics, n_items = scores.shape[:2]
+    if ties != "calibrated" or not n_items:
+        epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
+        return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
+    n_units = int(units.max()) + 1
+    fold = np.arange(n_units) % CALIBRATION_FOLDS
+    left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
+    weights = with_point(left_in if n_units > 1 else left_in[:0])
+    _, fitted = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
+    fitted = np.nan_to_num(fitted, nan=0.0)
+    per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
+    return fitted[0], per_item
