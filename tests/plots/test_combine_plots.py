@@ -218,9 +218,9 @@ def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
 def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.accuracy_and_favoritism(fitted)
     assert rows_of(chart) == fitted.favoritism.to_dicts()
-    pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; Mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
+    pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
     drawn = set(shown(chart, tmp_path, pattern))
     wanted = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
     assert drawn == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in wanted}
-    with pytest.raises(InputError, match="unknown"):
+    with pytest.raises(InputError, match="no favoritism of the methods"):
         plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))
