@@ -28,10 +28,10 @@ def person(service: Service, token: str) -> None:
         if not isinstance(view, Ask):
             return
         value = draw.choice((1, 0, -1))
-        after = service.act(token, Answer(assignment=view.assignment, values={"": value}, seconds=1.0)).result()
-        shown = after.assignment if isinstance(after, Ask) else 0
-        os.write(1, f"{token} {view.assignment} {value} {shown}\n".encode())
-        view = after
+        next_view = service.act(token, Answer(assignment=view.assignment, values={"": value}, seconds=1.0)).result()
+        next_question = next_view.assignment if isinstance(next_view, Ask) else 0
+        os.write(1, f"{token} {view.assignment} {value} {next_question}\n".encode())
+        view = next_view
 
 
 def main() -> None:
@@ -39,10 +39,10 @@ def main() -> None:
     service = Service.open(path)
     os.write(1, b"ready\n")
     annotators = [Thread(target=person, args=(service, token)) for token in Path(tokens).read_text().split()]
-    for own in annotators:
-        own.start()
-    for own in annotators:
-        own.join()
+    for thread in annotators:
+        thread.start()
+    for thread in annotators:
+        thread.join()
     service.close()
 
 

@@ -33,9 +33,9 @@ def test_any_parameter_may_hold_the_id() -> None:
 
 def test_other_parameters_are_stored_where_they_are_ids() -> None:
     params = {"PID": " a1 ", "STUDY_ID": "7", "note": "<b>two words</b>", "é": "1", "long": "x" * 101}
-    opened = plan(recruit="open", worker_id="PID")
-    assert link_parameters(opened, params) == {"PID": "a1", "STUDY_ID": "7"}
-    assert len(link_parameters(opened, {f"p{k}": "1" for k in range(99)})) == 10
+    open_plan = plan(recruit="open", worker_id="PID")
+    assert link_parameters(open_plan, params) == {"PID": "a1", "STUDY_ID": "7"}
+    assert len(link_parameters(open_plan, {f"p{k}": "1" for k in range(99)})) == 10
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_codes_are_compared() -> None:
         }
     )
     rows = list(matched(frame, annotators, StudyPlan(), name="codes.csv"))
-    seen = [(row["person"], row["worker"], row["verdict"]) for row in rows]
-    assert seen == [
+    verdicts = [(row["person"], row["worker"], row["verdict"]) for row in rows]
+    assert verdicts == [
         *(("A", "w001", "ours"), ("B", "w002", "no such code"), ("A", "w001", "twice"), ("Z", "", "another's code")),
         *(("Z", "", "unknown"), ("D", "w004", "no such code"), ("C", "w003", "missing")),
     ]
@@ -109,11 +109,11 @@ def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
     with closing(Service.open(path, threaded=False, durable=False)) as service:
         for who in ("A", "B"):
             service.join(external_id=who, params={}, address=who).result()
-        listed = tmp_path / "codes.csv"
-        listed.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
-        made = reconcile(path, listed)  # also while it is served
-    assert made.codes["verdict"].to_list() == ["ours", "no such code"]
-    assert made.status == 1
-    listed.write_text("Status,Completion code\nAPPROVED,C1\n")
+        codes_file = tmp_path / "codes.csv"
+        codes_file.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
+        result = reconcile(path, codes_file)  # also while it is served
+    assert result.codes["verdict"].to_list() == ["ours", "no such code"]
+    assert result.status == 1
+    codes_file.write_text("Status,Completion code\nAPPROVED,C1\n")
     with pytest.raises(InputError, match=r"codes.csv: the list has no column of annotators"):
-        reconcile(path, listed)
+        reconcile(path, codes_file)

@@ -39,8 +39,8 @@ needs_nginx = pytest.mark.skipif(
 
 def block(kind: str) -> str:
     """The one fenced block of a kind on the page."""
-    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return str(found)
+    (code,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(code)
 
 
 class Proxy(NamedTuple):
@@ -57,8 +57,8 @@ class Proxy(NamedTuple):
     ) -> tuple[int, Any, str]:
         """Status, headers and text of a request over HTTPS."""
         with closing(self.line(source)) as line:
-            own = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
-            line.request(method, path, body=body, headers=own)
+            all_headers = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            line.request(method, path, body=body, headers=all_headers)
             reply = line.getresponse()
             return reply.status, reply.headers, reply.read().decode("utf-8", "replace")
 
@@ -71,8 +71,8 @@ class Proxy(NamedTuple):
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def certificate(folder: Path) -> None:
@@ -84,12 +84,14 @@ def certificate(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     now = datetime.datetime.now(datetime.UTC)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(x509.random_serial_number())
-    made = made.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=2))
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(
+        now + datetime.timedelta(days=2)
+    )
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem = serialization.Encoding.PEM
-    (folder / "fullchain.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    (folder / "fullchain.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "privkey.pem").write_bytes(private)
 
@@ -119,12 +121,12 @@ def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: 
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with proxied(tmp_path_factory.mktemp("nginx"), timeout=f"{2 * PATIENCE:.0f}s") as own:
-        yield own
+    with run_proxy(tmp_path_factory.mktemp("nginx"), timeout=f"{2 * PATIENCE:.0f}s") as running_proxy:
+        yield running_proxy
 
 
 @contextmanager
-def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
+def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
     """nginx with the page's block, which closes connections that are idle for `timeout`."""
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
@@ -134,7 +136,7 @@ def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
         place = folder / "nginx.conf"
         text = configuration(folder, port=site.port, plain=plain, secure=secure, timeout=timeout)
         place.write_text(text, encoding="utf-8")
-        with running(place):
+        with run_nginx(place):
             until(lambda: http_status(plain))
             yield Proxy(site, plain, secure, folder, token)
 
@@ -147,7 +149,7 @@ def http_status(port: int) -> int:
 
 
 @contextmanager
-def running(place: Path) -> Iterator[None]:
+def run_nginx(place: Path) -> Iterator[None]:
     assert NGINX is not None
     process = subprocess.Popen(
         [NGINX, "-e", str(place.with_name("start.log")), "-c", str(place)],
@@ -188,11 +190,11 @@ def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
     assert (status, headers["Location"]) == (303, "/admin")
     assert "; secure" in headers["Set-Cookie"].lower()
     cookie = headers["Set-Cookie"].partition(";")[0]
-    own = {"Cookie": cookie, "Content_Type": FORM}
+    signed_in = {"Cookie": cookie, "Content_Type": FORM}
     assert proxy.ask("GET", "/admin/study", Cookie=cookie)[0] == 200
-    for origin, wanted in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
-        assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **own)[0] == wanted
-    proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **own)
+    for origin, expected in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
+        assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **signed_in)[0] == expected
+    proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **signed_in)
     # X-Forwarded-Proto and Host: what we send browsers to is https, at our name
     status, headers, _ = proxy.ask("GET", "/admin/study/", Cookie=cookie)
     assert (status, headers["Location"]) == (307, f"https://{NAME}/admin/study")
@@ -208,8 +210,10 @@ def test_somebody_answers(proxy: Proxy) -> None:
 @needs_nginx
 def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
     """A claim of a visitor changes nothing, and two addresses are two."""
-    seen = [proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)]
-    assert seen == [404] * 60 + [429] * 10
+    statuses = [
+        proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)
+    ]
+    assert statuses == [404] * 60 + [429] * 10
     assert proxy.ask("GET", "/s/guess", source="127.0.0.3")[0] == 404
 
 
@@ -224,15 +228,15 @@ def test_large_bodies_end_at_the_proxy(proxy: Proxy) -> None:
 def test_slow_requests_are_not_waited_for(tmp_path: Path) -> None:
     """Neither where the headers have no end, nor the body."""
 
-    def closed(proxy: Proxy, begun: bytes) -> bytes:
+    def reply_of(proxy: Proxy, request: bytes) -> bytes:
         with closing(proxy.line()) as line:
             line.connect()  # OSError where this machine is too slow even for that: once more
-            line.sock.sendall(begun)
+            line.sock.sendall(request)
             return line.sock.recv(65536) or b"HTTP/1.1 408 without words"
 
-    with proxied(tmp_path, timeout="500ms") as hasty:
-        for begun in (b"GET /", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"):
-            assert b" 408 " in until(lambda begun=begun: closed(hasty, begun)).partition(b"\r\n")[0]
+    with run_proxy(tmp_path, timeout="500ms") as hasty:
+        for request in (b"GET /", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"):
+            assert b" 408 " in until(lambda request=request: reply_of(hasty, request)).partition(b"\r\n")[0]
 
 
 @needs_nginx
@@ -279,12 +283,12 @@ def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.Capture
     unit = block("ini")
     (command,) = re.findall(r"^ExecStart=\S+/custodes (.*)$", unit, re.MULTILINE)
     assert cli.run([*command.split()[:2], "--help"]) == 0
-    helped = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for option in re.findall(r"--[\w-]+", command):
-        assert option in helped
+        assert option in help_text
     if shutil.which("systemd-analyze"):
         place = tmp_path / "custodes.service"
         text = re.sub(r"^(ExecStart=)\S+/custodes", r"\1/bin/true", unit, flags=re.MULTILINE)
         place.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
-        made = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True, check=False)
-        assert "Unknown" not in made.stderr
+        result = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True, check=False)
+        assert "Unknown" not in result.stderr

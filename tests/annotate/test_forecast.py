@@ -21,7 +21,7 @@ from custodes.annotate.snapshot import Reach
 from custodes.annotate.views import Ask, Begin, Break
 from custodes.stats.stopping.rules import rule_on
 from tests.annotate.snapshots import pair, person, snapshot
-from tests.annotate.studies import answer, at_once, begun, plan_of, study
+from tests.annotate.studies import answer, new_annotator, open_service, plan_of, study
 
 PAIRS = 10
 
@@ -46,12 +46,12 @@ def test_ratings_are_asked_as_planned() -> None:
     assert forecast(now).answers == Range(88, 88, 88)
 
 
-def test_answers_are_those_of_annotator_where_several_are_one_answer() -> None:
-    one = snapshot(pair(second="", looks=0, answered=12, wanted=50))
-    for budget, left in ((None, 3 * 38), (100, 100)):
+def test_answers_are_those_of_annotators_where_several_are_one_answer() -> None:
+    current = snapshot(pair(second="", looks=0, answered=12, wanted=50))
+    for budget, remaining in ((None, 3 * 38), (100, 100)):
         plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=Ending(budget=budget))
-        now = replace(one, plan=plan, primary=0)
-        assert forecast(now).answers == Range(left, left, left)
+        now = replace(current, plan=plan, primary=0)
+        assert forecast(now).answers == Range(remaining, remaining, remaining)
 
 
 def test_the_budget_is_a_bound() -> None:
@@ -121,7 +121,7 @@ def _alone() -> StudyPlan:
 
 
 @pytest.mark.parametrize(
-    ("given", "stuck"),
+    ("fields", "stuck"),
     [
         ({"reach": Reach(free=8, short=3), "quiet": 60.0}, "annotators"),
         ({"quiet": 90_000.0}, "nobody"),
@@ -130,8 +130,8 @@ def _alone() -> StudyPlan:
     ],
     ids=str,
 )
-def test_no_hours_where_a_study_cannot_finish(given: dict[str, Any], stuck: str) -> None:
-    ahead = forecast(snapshot(pair(answered=5), recent=10, **given))
+def test_no_hours_where_a_study_cannot_finish(fields: dict[str, Any], stuck: str) -> None:
+    ahead = forecast(snapshot(pair(answered=5), recent=10, **fields))
     assert (ahead.stuck, ahead.hours is None) == (stuck, bool(stuck))
 
 
@@ -160,24 +160,27 @@ def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
 def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
     looks = Ending().looks
     rule = rule_of(StudyPlan(), pairs=PAIRS, items=looks[-1], has_metric=False)
-    counts, is_open, ahead, begun = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
+    counts, is_open, ahead, n_before = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
         if look == stage:
-            begun, ahead = int(counts.sum()), forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers
+            n_before, ahead = (
+                int(counts.sum()),
+                forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers,
+            )
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
         last = np.full(int(is_open.sum()), looks[-1])
         _, goes_on, _ = rule_on(rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open)
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():
             break
-    return ahead is None or ahead.low <= counts.sum() - begun <= ahead.high
+    return ahead is None or ahead.low <= counts.sum() - n_before <= ahead.high
 
 
 def _pair(counts: Any, is_open: bool, look: int) -> Any:
     wins, ties, losses = counts.tolist()
     n = wins + ties + losses
-    own = {"n": n, "wins": wins, "ties": ties, "losses": losses, "answered": n, "is_open": bool(is_open)}
-    return pair(**own, looks_done=look if is_open else 1, wanted=Ending().looks[look])
+    fields = {"n": n, "wins": wins, "ties": ties, "losses": losses, "answered": n, "is_open": bool(is_open)}
+    return pair(**fields, looks_done=look if is_open else 1, wanted=Ending().looks[look])
 
 
 @pytest.mark.slow
@@ -196,23 +199,27 @@ def test_what_is_paid_until_the_end_is_covered(
     the interval of 80 % in .7 of the studies at least (standard error .06)."""
     rng, covered = Random(1), dict[int, list[bool]]()
     plan = plan_of(annotators={"overlap": overlap}, stopping={"looks": looks})
-    empty = study(tmp_path / "empty.db", plan=plan, systems=systems, items=60, known={"gold": 30, "attention": 20})
+    empty = study(
+        tmp_path / "empty.db", plan=plan, systems=systems, items=60, known_questions={"gold": 30, "attention": 20}
+    )
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
         good = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
-        with at_once(path) as service, closing(Answering(path)) as behind:
-            foretold = _until_the_end(service, [begun(service) for _ in range(annotators)], behind, good, marks, rng)
+        with open_service(path) as service, closing(Answering(path)) as answering:
+            forecasts = _forecasts_at_marks(
+                service, [new_annotator(service) for _ in range(annotators)], answering, good, marks, rng
+            )
             paid = service.snapshot().result().paid
-        for mark, (then, ahead) in foretold.items():
+        for mark, (then, ahead) in forecasts.items():
             covered.setdefault(mark, []).append(ahead.low <= paid - then <= ahead.high)
-    assert {mark: round(float(np.mean(own)), 2) for mark, own in covered.items() if np.mean(own) < 0.7} == {}
+    assert {mark: round(float(np.mean(hits)), 2) for mark, hits in covered.items() if np.mean(hits) < 0.7} == {}
 
 
-def _until_the_end(
-    service: Service, annotators: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
+def _forecasts_at_marks(
+    service: Service, annotators: list[str], answering: Answering, good: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
     """What was paid at each mark, and what was to come by the forecast then."""
-    foretold: dict[int, tuple[int, Range]] = {}
+    forecasts: dict[int, tuple[int, Range]] = {}
     is_moving = True
     while is_moving:
         is_moving = False
@@ -222,15 +229,15 @@ def _until_the_end(
                 service.act(token, Begin()).result()
                 is_moving = True
             elif isinstance(view, Ask):
-                asked = behind.question(view.assignment)
-                value = asked.expected
+                question = answering.question(view.assignment)
+                value = question.expected
                 if value is None:
-                    better = good[asked.shown[0]] - good[asked.shown[1]] + rng.gauss(0, 1)
+                    better = good[question.shown[0]] - good[question.shown[1]] + rng.gauss(0, 1)
                     value = 0 if abs(better) < 0.3 else 1 if better > 0 else -1
                 answer(service, token, value)
                 is_moving = True
                 now = service.snapshot().result()
                 for mark in marks:
-                    if now.primary >= mark and mark not in foretold:
-                        foretold[mark] = (now.paid, forecast(now).paid)
-    return foretold
+                    if now.primary >= mark and mark not in forecasts:
+                        forecasts[mark] = (now.paid, forecast(now).paid)
+    return forecasts

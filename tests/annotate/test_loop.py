@@ -31,23 +31,23 @@ TEXT = re.compile(r'<div class="text"[^>]*>(.*?)</div>', re.DOTALL)
 TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
-def verdict(seen: Seen, tried: int) -> Manner:
+def verdict(request: Seen, tried: int) -> Manner:
     """Prefer the answer that repeats more words of the guest, as annotators below do."""
-    content = seen.body["messages"][-1]["content"]
+    content = request.body["messages"][-1]["content"]
     texts = dict(TAGGED.findall(content))
     guest = TAGGED.sub("", content)
-    first, second = (shared(guest, texts[name]) for name in sorted(texts))
+    first, second = (n_shared_words(guest, texts[name]) for name in sorted(texts))
     return says(json.dumps({"verdict": "tie" if first == second else "A" if first > second else "B"}))
 
 
-def prefers(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
+def preference(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
     """An annotator's answer: as the judge's, a fourth at random."""
     if rng.random() < 0.25:
         return int(rng.integers(-1, 2))
-    return int(np.sign(shared(guest, first) - shared(guest, second)))
+    return int(np.sign(n_shared_words(guest, first) - n_shared_words(guest, second)))
 
 
-def shared(guest: str, answer: str) -> int:
+def n_shared_words(guest: str, answer: str) -> int:
     """How many words of an answer the guest wrote."""
     return len({*re.findall(r"\w+", answer.lower())} & {*re.findall(r"\w+", guest.lower())})
 
@@ -77,7 +77,9 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
         )
         try:
             printed[verb] = (
-                attended(process, answer) if verb == "annotate" else process.communicate(timeout=PATIENCE)[0]
+                serve_until_finished(process, answer)
+                if verb == "annotate"
+                else process.communicate(timeout=PATIENCE)[0]
             )
         finally:
             process.kill()
@@ -86,7 +88,7 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
     return printed
 
 
-def attended(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
+def serve_until_finished(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
     """What a server prints until its study is finished and it is stopped, while two annotators answer."""
     assert process.stdout is not None
     text, links = "", list[str]()
@@ -122,21 +124,25 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
         rng, browsers, idle = np.random.default_rng(1), [Browser(link) for link in links], 0
         while idle < 2:
             idle += 1
-            for one in browsers:
-                if not one.does:
-                    one.look()  # a page that waits
-                fields = {"do": one.does}
-                if one.does == "agree":
-                    fields |= {"digest": one.digest, "agree": "1"}
-                elif one.does == "answer":
-                    texts = [html.unescape(text) for text in TEXT.findall(one.page)]
-                    fields |= {"assignment": str(one.assignment), "v0": str(prefers(*texts[:3], rng)), "seconds": "20"}
-                elif one.does != "begin":
+            for browser in browsers:
+                if not browser.action:
+                    browser.reload()  # a page that waits
+                fields = {"do": browser.action}
+                if browser.action == "agree":
+                    fields |= {"digest": browser.digest, "agree": "1"}
+                elif browser.action == "answer":
+                    texts = [html.unescape(text) for text in TEXT.findall(browser.page)]
+                    fields |= {
+                        "assignment": str(browser.assignment),
+                        "v0": str(preference(*texts[:3], rng)),
+                        "seconds": "20",
+                    }
+                elif browser.action != "begin":
                     continue
-                one.act(fields)
+                browser.act(fields)
                 idle = 0
-        for one in browsers:
-            one.close()
+        for browser in browsers:
+            browser.close()
 
     check(follow(commands, tmp_path, answer), tmp_path)
     import custodes as cu

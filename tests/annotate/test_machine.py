@@ -17,7 +17,17 @@ from custodes.annotate import study_file
 from custodes.annotate.assignment_policy import cap, there
 from custodes.annotate.service import Service
 from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
-from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, state_of, study
+from tests.annotate.studies import (
+    ManualClock,
+    add_later,
+    add_systems,
+    answer_to,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 
 INDEX = st.integers(0, 50)
 VALUE = st.sampled_from((1, 0, -1))
@@ -43,8 +53,8 @@ class Study(RuleBasedStateMachine):
         stopping = {"budget": 22} if self.mode == "rate" else {"looks": (4, 8), "stop": "decided"}
         plan = plan_of(question=question, annotators=annotators, stopping=stopping, seed=5)
         self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
-        self.hands = Hands()
-        self.service: Service = at_once(self.path, self.hands)
+        self.clock = ManualClock()
+        self.service: Service = open_service(self.path, self.clock)
         self.annotators: list[str] = []
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
@@ -63,16 +73,16 @@ class Study(RuleBasedStateMachine):
     @precondition(lambda self: len(self.annotators) < 8)
     @rule(n=st.integers(1, 3))
     def join(self, n: int) -> None:
-        self.annotators += [begun(self.service) for _ in range(n)]
+        self.annotators += [new_annotator(self.service) for _ in range(n)]
 
     @precondition(lambda self: self.annotators)
     @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
     def work(self, who: int, value: int, times: int) -> None:
         for k in range(times):
             token, view = self.view(who + k)
-            self.hands.wait(3)
+            self.clock.wait(3)
             if isinstance(view, Ask):
-                act = said(self.service, view, value)
+                act = answer_to(self.service, view, value)
                 assert self.service.act(token, act).result() is not None
                 self.sent.append((token, act))
             elif isinstance(view, Break):
@@ -90,9 +100,9 @@ class Study(RuleBasedStateMachine):
     @rule(which=INDEX, who=INDEX)
     def replayed(self, which: int, who: int) -> None:
         token, act = self.sent[-1 - which % len(self.sent)]
-        other = self.annotators[who % len(self.annotators)]
-        if other != token:
-            assert self.service.act(other, act).result() is None
+        other_token = self.annotators[who % len(self.annotators)]
+        if other_token != token:
+            assert self.service.act(other_token, act).result() is None
 
     @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
@@ -117,22 +127,22 @@ class Study(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
     def time_goes_by(self, seconds: float) -> None:
-        self.hands.wait(seconds)
+        self.clock.wait(seconds)
 
     @rule()
     def clock_is_set_back(self) -> None:
-        self.hands.now -= 3600
+        self.clock.now -= 3600
 
     @precondition(lambda self: self.annotators)
     @rule(who=INDEX, value=VALUE)
     def late(self, who: int, value: int) -> None:
         token, view = self.view(who)
         if isinstance(view, Ask):
-            self.hands.wait(700)
-            for other in self.annotators:
-                if other != token:
-                    self.service.view(other).result()
-            self.service.act(token, said(self.service, view, value)).result()
+            self.clock.wait(700)
+            for other_token in self.annotators:
+                if other_token != token:
+                    self.service.view(other_token).result()
+            self.service.act(token, answer_to(self.service, view, value)).result()
 
     @precondition(lambda self: self.annotators)
     @rule(who=INDEX)
@@ -163,16 +173,16 @@ class Study(RuleBasedStateMachine):
                 add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
                 self.systems += 1
         self.service.close()
-        self.service = at_once(self.path, self.hands)
+        self.service = open_service(self.path, self.clock)
 
     @rule()
     def restart(self) -> None:
-        shown = [self.service.view(token).result() for token in self.annotators]
-        kept = state_of(self.service)
+        views = [self.service.view(token).result() for token in self.annotators]
+        before = state_of(self.service)
         self.service.close()
-        self.service = at_once(self.path, self.hands)
-        assert state_of(self.service) == kept
-        assert [self.service.view(token).result() for token in self.annotators] == shown
+        self.service = open_service(self.path, self.clock)
+        assert state_of(self.service) == before
+        assert [self.service.view(token).result() for token in self.annotators] == views
 
     def rows(self) -> int:
         with closing(sqlite3.connect(self.path)) as base:
@@ -192,18 +202,18 @@ class Study(RuleBasedStateMachine):
 
     def check_looks(self, base: sqlite3.Connection) -> None:
         """Looks stay as they were, and each has used the first places of its order that are not impossible."""
-        found = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
+        looks = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
         for key, row in self.looks.items():
-            assert found[key] == row
-        self.looks = found
-        for pair, look, n, wins, ties, losses, *_ in found.values():
+            assert looks[key] == row
+        self.looks = looks
+        for pair, look, n, wins, ties, losses, *_ in looks.values():
             assert wins + ties + losses == n, (pair, look)
 
     def check_answers(self, base: sqlite3.Connection) -> None:
-        doubled = base.execute(
+        duplicates = base.execute(
             "SELECT assignment, aspect, count(*) AS n FROM judgment GROUP BY assignment, aspect HAVING n > 1"
         )
-        assert doubled.fetchall() == []
+        assert duplicates.fetchall() == []
         units = base.execute(
             "SELECT unit, count(DISTINCT rater) AS n FROM answers WHERE role = 'primary' AND answer IS NOT NULL"
             " AND unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY unit HAVING n > ?",
@@ -221,7 +231,7 @@ class Study(RuleBasedStateMachine):
             assert least == most or self.per_item > 1, (pair, place)
             sides.setdefault((pair, place // 2), Counter())[least] += 1
         if self.per_item == 1 and self.mode == "compare":
-            assert all(max(own.values()) == 1 for own in sides.values())
+            assert all(max(counts.values()) == 1 for counts in sides.values())
         state = self.service._log.state
         for pair, target in enumerate(state.assignments.engine.target):  # of more people everybody's share is smaller
             self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, there(state)))
@@ -231,9 +241,9 @@ class Study(RuleBasedStateMachine):
                 assert n == sum(
                     state.assignments.units[unit].pair == pair for unit in [*worker.votes, *worker.refused]
                 ) + sum(
-                    given.holds and given.unit is not None and state.assignments.units[given.unit].pair == pair
+                    issued.holds and issued.unit is not None and state.assignments.units[issued.unit].pair == pair
                     for session in worker.sessions
-                    for given in session.open
+                    for issued in session.open
                 )
 
 

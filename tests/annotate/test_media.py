@@ -15,7 +15,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, StudyPlan
 from custodes.annotate.study_material import medium
 from custodes.errors import InputError
-from tests.annotate.files import opened, orders
+from tests.annotate.files import connection, orders
 
 Image: Any = pytest.importorskip("PIL.Image")
 
@@ -38,13 +38,13 @@ def with_secrets(path: Path) -> None:
 def test_an_image_is_made_anew_upright_and_without_secrets(name: str, tmp_path: Path) -> None:
     with_secrets(tmp_path / name)
     assert b"SecretCamera" in (tmp_path / name).read_bytes()
-    made = medium(str(tmp_path / name))
-    assert b"Secret" not in made.content
-    with Image.open(io.BytesIO(made.content)) as image:
+    result = medium(str(tmp_path / name))
+    assert b"Secret" not in result.content
+    with Image.open(io.BytesIO(result.content)) as image:
         assert image.size == (40, 60)
         assert not image.getexif()
-    assert made.name.endswith(Path(name).suffix)
-    assert made == medium(str(tmp_path / name))  # named by its content
+    assert result.name.endswith(Path(name).suffix)
+    assert result == medium(str(tmp_path / name))  # named by its content
 
 
 def test_pictures_that_move_still_do(tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothi
     source = tmp_path / "texts.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)))
     place = new(source, tmp_path / "study.db", plan=StudyPlan(annotators=AnnotatorPlan(attention=0)))
-    with opened(place) as base:
+    with connection(place) as base:
         stored = dict(base.execute("SELECT name, bytes FROM media"))
         (of_item,) = base.execute("SELECT media FROM item").fetchone()
-        of_outputs = [json.loads(own) for (own,) in base.execute("SELECT media FROM output ORDER BY system")]
+        of_outputs = [json.loads(media) for (media,) in base.execute("SELECT media FROM output ORDER BY system")]
     assert len(stored) == 3  # the same picture twice is one
-    assert {*json.loads(of_item), *(name for own in of_outputs for name in own)} == set(stored)
+    assert {*json.loads(of_item), *(name for media in of_outputs for name in media)} == set(stored)
     assert not any(name in "".join(stored) for name in ("Aster", "Birch", "item"))
     # Aster and Cedar show the same, though their files are two.
     assert orders(place) == {("Aster", "Birch"): ["1"], ("Birch", "Cedar"): ["1"]}

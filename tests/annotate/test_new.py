@@ -18,36 +18,38 @@ from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.files import opened, orders, texts
-from tests.annotate.studies import Hands, answer, at_once, begun, plan_of
+from tests.annotate.files import connection, orders, texts
+from tests.annotate.studies import ManualClock, answer, new_annotator, open_service, plan_of
 
 SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
 
 
 def notes(path: Path) -> list[str]:
-    with opened(path) as base:
-        told = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
-        return [json.loads(own)["rule"] for (own,) in told]
+    with connection(path) as base:
+        rows = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
+        return [json.loads(note)["rule"] for (note,) in rows]
 
 
 def test_the_orders_are_those_of_live(tmp_path: Path) -> None:
     place = new(texts(), tmp_path / "study.db", plan=StudyPlan(seed=3))
     state = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[12]), seed=3)
-    asked = live.next_annotations(state)
-    wanted: dict[tuple[str, str], list[str]] = {}
-    for question in asked:
-        wanted.setdefault((question.system_a, question.system_b), []).append(question.item)
-    assert {pair: sorted(own) for pair, own in wanted.items()} == {p: sorted(own) for p, own in orders(place).items()}
+    questions = live.next_annotations(state)
+    expected: dict[tuple[str, str], list[str]] = {}
+    for question in questions:
+        expected.setdefault((question.system_a, question.system_b), []).append(question.item)
+    assert {pair: sorted(items) for pair, items in expected.items()} == {
+        p: sorted(items) for p, items in orders(place).items()
+    }
     first = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[5]), seed=3)
     for question in live.next_annotations(first):
         assert question.item in orders(place)[question.system_a, question.system_b][:5]
 
 
 def test_a_seed_gives_one_order(tmp_path: Path) -> None:
-    one = new(texts(), tmp_path / "one.db", plan=StudyPlan(seed=1))
-    again = new(texts(), tmp_path / "again.db", plan=StudyPlan(seed=1))
-    other = new(texts(), tmp_path / "other.db", plan=StudyPlan(seed=2))
-    assert orders(one) == orders(again) != orders(other)
+    first = new(texts(), tmp_path / "one.db", plan=StudyPlan(seed=1))
+    same_seed = new(texts(), tmp_path / "again.db", plan=StudyPlan(seed=1))
+    other_seed = new(texts(), tmp_path / "other.db", plan=StudyPlan(seed=2))
+    assert orders(first) == orders(same_seed) != orders(other_seed)
 
 
 def test_clusters_take_turns(tmp_path: Path) -> None:
@@ -92,8 +94,8 @@ def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
 def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate", aspects=("fluency", "depth"), scale=(0, 100)))
     place = new(texts(), tmp_path / "study.db", plan=plan)
-    assert {pair: len(own) for pair, own in orders(place).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
-    with opened(place) as base:
+    assert {pair: len(items) for pair, items in orders(place).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
+    with connection(place) as base:
         assert set(base.execute("SELECT kind, second, expected FROM gold")) == {("attention", "", 0)}
     with pytest.raises(OptionError, match="pairs=.* has no effect"):
         new(texts(), tmp_path / "other.db", plan=plan, pairs=["A:B"])
@@ -130,11 +132,11 @@ def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
     scores = rows.with_columns(score=pl.Series(rng.integers(0, 3, 24).astype(float)))
     study = read(texts(systems="AB"), scores)
     place = new(study, tmp_path / "study.db", metric="bleu")
-    with opened(place) as base:
+    with connection(place) as base:
         query = "SELECT label, preference FROM metric JOIN unit USING (unit) JOIN item USING (item) WHERE rater = ?"
-        found = dict(base.execute(query, ["bleu"]))
+        preferences = dict(base.execute(query, ["bleu"]))
     wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
-    assert found == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
+    assert preferences == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
     human = StudyPlan(stopping=Ending(estimator="human"))
     with pytest.raises(OptionError, match="estimator human uses no metric"):
         new(study, tmp_path / "other.db", metric="bleu", plan=human)
@@ -146,21 +148,21 @@ def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     add(place, texts(items=14, systems="ABCD"))  # what exists already may be given again
     after = orders(place)
     assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
-    for pair, own in before.items():
-        assert after[pair][:12] == own
+    for pair, items in before.items():
+        assert after[pair][:12] == items
         assert sorted(after[pair][12:]) == ["i12", "i13"]
-    assert all(len(own) == 14 for own in after.values())
+    assert all(len(items) == 14 for items in after.values())
     assert notes(place)[-1] == "added"
     # The order of a later pair depends on its names and the seed, not on what else came.
-    other = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
-    add(other, texts(items=14, systems="D"), pairs=["B:D"])
-    assert orders(other)["B", "D"] == after["B", "D"]
+    other_study = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
+    add(other_study, texts(items=14, systems="D"), pairs=["B:D"])
+    assert orders(other_study)["B", "D"] == after["B", "D"]
 
 
-def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
+def test_what_annotators_saw_is_not_changed(tmp_path: Path) -> None:
     place = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
     before = place.read_bytes()
-    other = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
+    changed_output = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
     with pytest.raises(
         InputError,
         match=(
@@ -168,7 +170,7 @@ def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
             "annotators may have seen; give the system another name"
         ),
     ):
-        add(place, other)
+        add(place, changed_output)
     with pytest.raises(InputError, match="item 'i0': the source differs"):
         add(place, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
     with pytest.raises(InputError, match="nothing to add"):
@@ -188,9 +190,9 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
     place = new(frame, tmp_path / "study.db", plan=plan)
     add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
-    with opened(place) as base:
-        shown = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
-    assert shown == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
+    with connection(place) as base:
+        outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
+    assert outputs == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
     assert notes(place)[-2:] == ["outputs-not-added", "added"]
     assert orders(place)["A", "C"] == ["1"]
 
@@ -200,9 +202,9 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     annotators = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
     plan = plan_of(annotators=annotators, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
     place = new(texts(), tmp_path / "study.db", plan=plan)
-    other = new(texts(), tmp_path / "other.db", plan=plan)
-    with at_once(place) as service:
-        token = begun(service)
+    unanswered = new(texts(), tmp_path / "other.db", plan=plan)
+    with open_service(place) as service:
+        token = new_annotator(service)
         while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
             answer(service, token, 0)
     add(place, texts(systems="D"))
@@ -212,9 +214,9 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
         "their decisions stay, so the probability of a false"
     ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
-    with at_once(place, Hands(now=1.8e9)):
+    with open_service(place, ManualClock(now=1.8e9)):
         pass  # a server takes the new pairs in
     add(place, texts(systems="E"))
     assert "at most 0.085, not 0.05" in notes_of(place)[-1]
-    add(other, texts(systems="D"))  # nothing was judged
-    assert notes_of(other)[-1] == "gamma is now divided by 6, the number of pairs"
+    add(unanswered, texts(systems="D"))  # nothing was judged
+    assert notes_of(unanswered)[-1] == "gamma is now divided by 6, the number of pairs"

@@ -71,7 +71,7 @@ def test_any_text_survives_the_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("toml", "message"),
     [
         (
             "[annotators]\nbatc = 3",
@@ -157,9 +157,9 @@ def test_any_text_survives_the_file(text: str) -> None:
         ("x =", "not TOML"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(said: str, message: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_in_one_line(toml: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text(said)
+    path.write_text(toml)
     with pytest.raises(InputError) as error:
         read_plan(path)
     assert str(error.value).startswith("study.toml: ")
@@ -209,12 +209,12 @@ def test_templates_are_filled_from_the_plan() -> None:
         money=Money(price=0.15),
         annotators=AnnotatorPlan(batch=10),
     )
-    made = completed(plan).texts
-    assert "more **adequate**" in made.instructions
-    assert "Which response is better?" in made.instructions
-    assert "a@b.example" in made.consent
-    assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in made.consent
-    assert "{" not in made.consent + made.instructions
+    texts = completed(plan).texts
+    assert "more **adequate**" in texts.instructions
+    assert "Which response is better?" in texts.instructions
+    assert "a@b.example" in texts.consent
+    assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in texts.consent
+    assert "{" not in texts.consent + texts.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(
         StudyPlan(texts=StudyTexts(language="de-CH"), annotators=AnnotatorPlan(recruit="open", worker_id="workerId"))
@@ -249,7 +249,7 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "mode", "asked"),
+    ("language", "mode", "question"),
     [
         ("en", "compare", "Which response is better?"),
         ("en", "rate", "How good is this response?"),
@@ -257,13 +257,13 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
         ("de-CH", "rate", "Wie gut ist diese Antwort?"),
     ],
 )
-def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], asked: str) -> None:
+def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], question: str) -> None:
     plan = completed(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
-    assert plan.question.text == asked
-    assert asked in plan.texts.instructions
-    assert asked in plan.texts.consent
-    own = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
-    assert completed(own).question.text == "How true?"
+    assert plan.question.text == question
+    assert question in plan.texts.instructions
+    assert question in plan.texts.consent
+    custom = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
+    assert completed(custom).question.text == "How true?"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -273,11 +273,11 @@ def test_the_consent_tells_of_questions_with_known_answers(language: str) -> Non
             StudyPlan(texts=StudyTexts(language=language), annotators=AnnotatorPlan(**annotators))
         ).texts.consent
 
-    said = LANGUAGES[language]
-    first = said.qualification.format(number=5, passed=4)
-    assert said.checks in consent()
-    assert said.checks in consent(gold_every=0)
-    assert said.checks not in consent(gold_every=0, attention=0)
-    assert f"{first} {said.checks}" in consent(qualification=5, passed=4)
+    wording = LANGUAGES[language]
+    first = wording.qualification.format(number=5, passed=4)
+    assert wording.checks in consent()
+    assert wording.checks in consent(gold_every=0)
+    assert wording.checks not in consent(gold_every=0, attention=0)
+    assert f"{first} {wording.checks}" in consent(qualification=5, passed=4)
     assert first in consent(gold_every=0, attention=0, qualification=5, passed=4)
     assert not any(word in consent() for word in ("not tested", "nicht geprüft"))

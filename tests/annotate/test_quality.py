@@ -25,20 +25,22 @@ USUAL: dict[str, Any] = {
 }
 
 
-def stands(**given: Any) -> Standing:
-    return standing(**USUAL | given)
+def standing_of(**fields: Any) -> Standing:
+    return standing(**USUAL | fields)
 
 
 def test_a_usual_person_is_ok() -> None:
-    assert stands() == Standing("ok", ())
-    assert stands(right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0) == (
+    assert standing_of() == Standing("ok", ())
+    assert standing_of(
+        right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0
+    ) == (
         "ok",
         (),
     )
 
 
 @pytest.mark.parametrize(
-    ("given", "flags"),
+    ("fields", "flags"),
     [
         ({"seconds": 7.4}, ("fast",)),
         ({"seconds": 7.6}, ()),
@@ -59,15 +61,15 @@ def test_a_usual_person_is_ok() -> None:
     ],
     ids=str,
 )
-def test_flags(given: dict[str, Any], flags: tuple[str, ...]) -> None:
-    assert stands(**given) == Standing("watch" if flags else "ok", flags)
+def test_flags(fields: dict[str, Any], flags: tuple[str, ...]) -> None:
+    assert standing_of(**fields) == Standing("watch" if flags else "ok", flags)
 
 
 def test_only_known_answers_block() -> None:
-    worst = stands(seconds=0.1, first=30, equal=40, right=8, n_known=10)
+    worst = standing_of(seconds=0.1, first=30, equal=40, right=8, n_known=10)
     assert worst == ("watch", ("fast", "one side", "all equal"))
-    assert stands(right=0, n_known=6).name == "blocked"
-    assert "known" in stands(right=0, n_known=6).flags
+    assert standing_of(right=0, n_known=6).name == "blocked"
+    assert "known" in standing_of(right=0, n_known=6).flags
 
 
 def test_who_is_right_is_rarely_blocked() -> None:
@@ -78,7 +80,7 @@ def test_who_is_right_is_rarely_blocked() -> None:
         hits = 0
         for answers in rng.random((annotators, 30)) < p:
             right = np.cumsum(answers)
-            hits += any(stands(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
+            hits += any(standing_of(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
         return hits / annotators
 
     assert blocked(0.9) <= 0.02
@@ -89,21 +91,29 @@ def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
     """20 people who are right with .9, 4 known questions each: a flag in at most .06 of 500 studies, looked at after
     every answer. Exactly it is .02: three of the first three wrong."""
     right = np.cumsum(np.random.default_rng(3).random((500, 20, 4)) < 0.9, axis=2)
-    is_flagged = [[bool(stands(right=n, n_known=asked).flags) for n in range(asked + 1)] for asked in range(1, 5)]
-    shown = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
-    assert shown.any(axis=(0, 2)).mean() <= 0.06
+    is_flagged = [
+        [bool(standing_of(right=n, n_known=n_known).flags) for n in range(n_known + 1)] for n_known in range(1, 5)
+    ]
+    flagged = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
+    assert flagged.any(axis=(0, 2)).mean() <= 0.06
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.2])
-def test_annotator_alike_are_not_called_fast(spread: float) -> None:
+def test_annotators_alike_are_not_called_fast(spread: float) -> None:
     """Log-normal times, 20 people of 40 answers, looked at after every answer: a flag in at most .05 of 100 studies."""
     rng = np.random.default_rng(4)
     flagged = 0
     for _ in range(100):
         times = np.exp(rng.normal(3, spread, (20, 40)))
         looks = [(n, np.median(times[:, :n], axis=1)) for n in range(FEWEST, 41)]
-        near = [(n, min(own), float(np.median(own))) for n, own in looks if min(own) < 0.3 * np.median(own)]
-        flagged += any("fast" in stands(seconds=own, timed=n, typical=usual).flags for n, own, usual in near)
+        near = [
+            (n, min(medians), float(np.median(medians)))
+            for n, medians in looks
+            if min(medians) < 0.3 * np.median(medians)
+        ]
+        flagged += any(
+            "fast" in standing_of(seconds=seconds, timed=n, typical=typical).flags for n, seconds, typical in near
+        )
     assert flagged <= 5
 
 
@@ -116,7 +126,7 @@ def test_a_side_is_flagged_by_chance_in_one_study_of_a_thousand() -> None:
         first = np.cumsum(rng.random((20, 60)) < 0.5, axis=1)
         extreme = np.maximum(first, np.arange(1, 61) - first)
         flagged += any(
-            "one side" in stands(first=int(first[w, n]), decided=n + 1).flags
+            "one side" in standing_of(first=int(first[w, n]), decided=n + 1).flags
             for w, n in zip(*np.nonzero(extreme > 0.95 * np.arange(1, 61)), strict=True)
         )
     assert flagged <= 3

@@ -27,24 +27,24 @@ SERVE, DEMO = "custodes annotate serve", "custodes annotate demo"
 
 def lines() -> list[str]:
     """Python and commands of the page, in its order."""
-    found = []
+    code_lines = []
     for language, code in blocks(PAGE, "python", "sh", "text"):
-        joined = code.replace("\\\n", " ")
-        found += [joined] if language == "python" else [own for own in joined.splitlines() if own]
-    return found
+        text = code.replace("\\\n", " ")
+        code_lines += [text] if language == "python" else [line for line in text.splitlines() if line]
+    return code_lines
 
 
-def served(line: str, folder: Path) -> None:
+def serve(command: str, folder: Path) -> None:
     """A server as the page starts it, but on a port that is free; who has a link answers."""
-    words = [*line.split(), "--port", "0"]
+    words = [*command.split(), "--port", "0"]
     process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        told = next(text for text in process.stdout if "/admin?key=" in text)
-        found = re.search(r"http://[\d.:]+", told)
-        assert found is not None
+        address_line = next(text for text in process.stdout if "/admin?key=" in text)
+        match = re.search(r"http://[\d.:]+", address_line)
+        assert match is not None
         with (folder / "links.csv").open(encoding="utf-8") as file:
-            links = [row["link"].replace("http://127.0.0.1:8080", found[0]) for row in csv.DictReader(file)]
+            links = [row["link"].replace("http://127.0.0.1:8080", match[0]) for row in csv.DictReader(file)]
         assert len(links) == 10
         answers = answer_all(links, folder / "study.db", StudyPlan(), better=0.5, rng=1, most=90)
         assert answers >= 30
@@ -62,7 +62,7 @@ def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     verbs = set[str]()
     for line in lines():
         if line.startswith(SERVE):
-            served(line, tmp_path)
+            serve(line, tmp_path)
         elif line.startswith(DEMO):
             pass
         elif line.startswith("custodes "):

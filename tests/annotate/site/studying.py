@@ -28,23 +28,23 @@ PLAN = StudyPlan(
 )
 
 
-def texts(items: int = 30, **own: str) -> pl.DataFrame:
+def texts(items: int = 30, **outputs: str) -> pl.DataFrame:
     """Outputs of two systems; `own`: others of the first item, by system's place."""
-    said = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
+    default_texts = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
     return pl.DataFrame(
         {
             "item": [f"i{i:02d}" for i in range(items) for _ in SYSTEMS],
             "system": [name for _ in range(items) for name in SYSTEMS],
-            "text": [own.get(f"s{s}", said[i][s]) for i in range(items) for s in range(2)],
+            "text": [outputs.get(f"s{s}", default_texts[i][s]) for i in range(items) for s in range(2)],
         }
     )
 
 
-def made(path: Path, plan: StudyPlan = PLAN, **own: str) -> Path:
-    return new(texts(**own), path, plan=plan)
+def new_study(path: Path, plan: StudyPlan = PLAN, **outputs: str) -> Path:
+    return new(texts(**outputs), path, plan=plan)
 
 
-def pictured(folder: Path) -> Path:
+def image_study(folder: Path) -> Path:
     """A study of outputs that are images with a caption; the files are called like the systems."""
     from PIL import Image
 
@@ -60,20 +60,20 @@ def pictured(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(template: Path, path: Path) -> Iterator[Service]:
+def open_copy(template: Path, path: Path) -> Iterator[Service]:
     """The service of a copy of a study."""
     shutil.copy(template, path)
     with Service.open(path) as service:
         yield service
 
 
-def invited(service: Service) -> str:
+def new_token(service: Service) -> str:
     """A token of somebody new."""
     ((_, token),) = service.invite(1).result()
     return token
 
 
-def told(path: Path, query: str) -> list[tuple[object, ...]]:
+def query_rows(path: Path, query: str) -> list[tuple[object, ...]]:
     """What the file of a study says."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
         return base.execute(query).fetchall()
@@ -81,10 +81,10 @@ def told(path: Path, query: str) -> list[tuple[object, ...]]:
 
 def judgments(path: Path) -> list[tuple[object, ...]]:
     """Assignment, answer, reason and visible seconds of each, in their order."""
-    return told(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
+    return query_rows(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
 
 
-def hidden(page: str) -> Mapping[str, str]:
+def hidden_fields(page: str) -> Mapping[str, str]:
     """The hidden fields of the first form of a page."""
     form = page[page.index('<form method="post"') :]
     form = form[: form.index("</form>")]

@@ -9,7 +9,7 @@ import pytest
 
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
-from tests.annotate.site.served import served
+from tests.annotate.site.served import serve_app
 from tests.annotate.studies import plan_of, study
 from tests.conftest import MAPPED
 
@@ -22,10 +22,10 @@ def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path)
     plan = plan_of(annotators={"recruit": "open"})
     with (
         Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,
-        served(app({"study": service})) as at,
+        serve_app(app({"study": service})) as address,
     ):
         page = browser.new_page()
-        page.goto(f"{at.replace('127.0.0.1', host)}/j/study")
+        page.goto(f"{address.replace('127.0.0.1', host)}/j/study")
         page.click("main button")
         page.wait_for_url("**/s/*")
         page.close()

@@ -19,12 +19,12 @@ BLANKS = re.compile(r"\{(\w+)\}")
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -> None:
-    own = LANGUAGES[language]
-    assert list(own) == list(ENGLISH)
-    for key, text in own.items():
+    translation = LANGUAGES[language]
+    assert list(translation) == list(ENGLISH)
+    for key, text in translation.items():
         assert sorted(BLANKS.findall(text)) == sorted(BLANKS.findall(ENGLISH[key])), key
         assert text == text.strip() != "", key
-    assert not [key for key in own if hasattr(dict, key)], "a template would find the method of the dict"
+    assert not [key for key in translation if hasattr(dict, key)], "a template would find the method of the dict"
 
 
 def test_templates_use_words_that_there_are_and_all_of_them() -> None:
@@ -37,8 +37,8 @@ def test_templates_use_words_that_there_are_and_all_of_them() -> None:
 
 
 def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
-    for own in (words("en"), words("de")):
-        assert own["blocked_what"] != own["excluded_what"]
+    for translation in (words("en"), words("de")):
+        assert translation["blocked_what"] != translation["excluded_what"]
     assert "known" not in ENGLISH["excluded_what"]
     assert "bekannt" not in words("de")["excluded_what"]
 
