@@ -23,7 +23,7 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def orders(path: Path) -> dict[tuple[str, str], list[str]]:
-    """Items of each pair in the order in which they are asked."""
+    """Return the items of each pair, in the order of annotation."""
     query = """
         SELECT a.label, coalesce(b.label, ''), i.label FROM unit JOIN pair USING (pair)
         JOIN system a ON a.system = first LEFT JOIN system b ON b.system = second JOIN item i ON i.item = unit.item

@@ -1,5 +1,4 @@
-"""Simulated people in front of the site: pages are asked for and forms sent over HTTP, as a browser without JavaScript
-does."""
+"""Simulated annotators who use the site over HTTP, as a browser without JavaScript does."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ DIGEST = re.compile(r'name="digest" value="(\w+)"')
 
 
 class Browser:
-    """What one person's link shows."""
+    """A browser session on the link of one annotator."""
 
     def __init__(self, link: str) -> None:
         parts = urlsplit(link)
@@ -31,11 +30,10 @@ class Browser:
         self.reload()
 
     def reload(self) -> None:
-        """Load the page again."""
         self._send("GET")
 
     def act(self, fields: dict[str, str]) -> None:
-        """Send a form."""
+        """Submit a form."""
         self._send("POST", urlencode(fields))
 
     def _send(self, method: str, body: str | None = None) -> None:
@@ -46,32 +44,31 @@ class Browser:
         assert reply.status == 200, (reply.status, self.page[:500])
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     @property
     def action(self) -> str:
-        """What the first form of the page does; '' where there is none."""
+        """Return the action of the first form on the page, or '' without a form."""
         match = ACTION.search(self.page)
         return match[1] if match else ""
 
     @property
     def assignment(self) -> int:
-        """The number of the question."""
+        """Return the id of the current question."""
         match = ASSIGNMENT.search(self.page)
         assert match is not None
         return int(match[1])
 
     @property
     def digest(self) -> str:
-        """Of the consent."""
+        """Return the digest of the consent text."""
         match = DIGEST.search(self.page)
         assert match is not None
         return match[1]
 
 
 def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float, rng: int, most: int = 10_000) -> int:
-    """People take turns until none has anything to do; how many answers they gave."""
+    """Let simulated annotators take turns until none has a task, and return the number of answers."""
     answering = Answering(study)
     crowd = Crowd(
         systems=answering.systems(),
@@ -90,7 +87,7 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
             idle += 1
             for person, browser in zip(annotators, browsers, strict=True):
                 if not browser.action:
-                    browser.reload()  # a page that waits
+                    browser.reload()  # a waiting page
                 if browser.action == "agree":
                     browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
                 elif browser.action == "begin":

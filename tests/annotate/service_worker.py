@@ -1,7 +1,7 @@
-"""A process that keeps a service, and many people who answer as fast as they can; what is acknowledged is a line.
+"""A process that runs a service for many concurrent annotators and prints each acknowledged answer.
 
-`python service_worker.py STUDY TOKENS`: tokens in a file, a line each. A line `TOKEN ASSIGNMENT VALUE NEXT` says that
-this answer was acknowledged, and which question the reply showed (0: none).
+`python service_worker.py STUDY TOKENS`: TOKENS is a file with one token per line. The output line `TOKEN ASSIGNMENT
+VALUE NEXT` means that this answer was acknowledged and that the reply showed the question NEXT (0: none).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from custodes.annotate.views import Answer, Ask, Begin, Break, View, Wait
 
 
 def person(service: Service, token: str) -> None:
-    """Answer until the end."""
+    """Answer questions until none is left."""
     view: View | None = service.view(token).result()
     draw = Random(token)
     while True:

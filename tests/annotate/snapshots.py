@@ -1,4 +1,4 @@
-"""Snapshots of studies for tests of what the owner is shown."""
+"""Snapshots of studies for tests of the owner's pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from custodes.annotate.snapshot import PairNow, PersonNow, Reach, Snapshot
 
 
 def pair(first: str = "Aster", second: str = "Birch", **fields: Any) -> PairNow:
-    """An open pair before its first look, unless `given` says otherwise."""
+    """Return an undecided pair before its first interim analysis; `fields` overrides values."""
     defaults = {
         "answered": 0,
         "wanted": 10,
@@ -31,7 +31,7 @@ def pair(first: str = "Aster", second: str = "Birch", **fields: Any) -> PairNow:
 
 
 def person(number: int = 1, **fields: Any) -> PersonNow:
-    """Somebody who has not answered yet."""
+    """Return an annotator without answers; `fields` overrides values."""
     defaults = {
         "label": f"w{number:03}",
         "source": "links",
@@ -56,7 +56,7 @@ def person(number: int = 1, **fields: Any) -> PersonNow:
 
 
 def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **fields: Any) -> Snapshot:
-    """A study with these pairs."""
+    """Return the snapshot of a study with these pairs; `fields` overrides values."""
     defaults = {
         "plan": StudyPlan(),
         "state": "open",

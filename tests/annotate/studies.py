@@ -1,4 +1,4 @@
-"""Small studies for tests, made without the readers."""
+"""Small study files for tests, written directly to the database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOLD = {"gold": 6, "attention": 4}
 
 
 def plan_of(**sections: Mapping[str, object]) -> StudyPlan:
-    """A plan with some fields of its sections set."""
+    """Return a plan with some fields of its sections set."""
     return msgspec.convert(sections, StudyPlan)
 
 
@@ -35,7 +35,7 @@ def study(
     items: int = 50,
     known_questions: Mapping[str, int] = GOLD,
 ) -> Path:
-    """A file with `systems` x `items` outputs, all pairs (or systems), and known comparisons by kind."""
+    """Create a study of `systems` x `items` outputs with all pairs (or systems) and known questions by kind."""
     plan = plan or StudyPlan()
 
     def fill(base: sqlite3.Connection) -> None:
@@ -60,7 +60,7 @@ def add_items(base: sqlite3.Connection, items: int) -> None:
 
 
 def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: bool = False) -> None:
-    """Systems with their outputs, and pairs with all that are there."""
+    """Add systems with their outputs, and pair them with all systems."""
     items = [item for (item,) in base.execute("SELECT item FROM item ORDER BY item")]
     existing = [system for (system,) in base.execute("SELECT system FROM system ORDER BY system")]
     new = list(range(len(existing), len(existing) + len(names)))
@@ -86,7 +86,7 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
 
 
 def add_later(base: sqlite3.Connection, items: int) -> None:
-    """Items with outputs of all systems, behind those that every pair has."""
+    """Add items with outputs of all systems after the existing items of every pair."""
     (first,) = base.execute("SELECT count(*) FROM item").fetchone()
     new = range(first, first + items)
     base.executemany(
@@ -103,7 +103,7 @@ def add_later(base: sqlite3.Connection, items: int) -> None:
 
 @dataclass
 class ManualClock:
-    """A clock that tests move by hand."""
+    """A clock that tests advance manually."""
 
     now: float = 1_700_000_000.0
     steady: float = 0.0
@@ -117,12 +117,12 @@ class ManualClock:
 
 
 def open_service(path: Path, clock: ManualClock | None = None) -> Service:
-    """A service without a thread of its own, whose clock stands still."""
+    """Open a service without a thread, on a manual clock."""
     return Service.open(path, clock=(clock or ManualClock()).source(), threaded=False, durable=False)
 
 
 def new_annotator(service: Service) -> str:
-    """The token of somebody who has read the instructions."""
+    """Return the token of a new annotator who has read the instructions."""
     ((_, token),) = service.invite(1).result()
     if isinstance(view := service.view(token).result(), Consent):
         service.act(token, Agree(digest=view.digest)).result()
@@ -131,26 +131,26 @@ def new_annotator(service: Service) -> str:
 
 
 def current_question(service: Service, token: str) -> Ask:
-    """The question before somebody."""
+    """Return the question that an annotator sees."""
     view = service.view(token).result()
     assert isinstance(view, Ask), view
     return view
 
 
 def answer(service: Service, token: str, value: int = 1, *, seconds: float | None = 5.0) -> View | None:
-    """Answer what is there, in every aspect."""
+    """Answer the current question with one value for all aspects."""
     ask = current_question(service, token)
     return service.act(token, answer_to(service, ask, value, seconds=seconds)).result()
 
 
 def answer_to(service: Service, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
-    """An answer to a question."""
+    """Return an answer to a question, with one value for all aspects."""
     values = dict.fromkeys(service.plan.question.aspects, value)
     return Answer(assignment=ask.assignment, values=values, seconds=seconds)
 
 
 def answer_correctly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
-    """Answer what is there, a known comparison as it should be."""
+    """Answer the current question; a known question gets its expected answer."""
     issued = service._log.state.issued[current_question(service, token).assignment]
     if issued.gold is not None:
         expected = service._log.state.gold[issued.gold][1]
@@ -159,7 +159,7 @@ def answer_correctly(service: Service, token: str, value: int, *, seconds: float
 
 
 def state_of(service: Service) -> bytes:
-    """The whole state but clocks, as bytes that are equal where states are; also after a restart."""
+    """Serialise the state of a service without clocks: equal states give equal bytes, also after a restart."""
     state = service._do(lambda: service._log.state).result()
     annotators = [
         (

@@ -1,4 +1,4 @@
-"""How workers arrive and leave: ids of links and typed ones, completion codes, the way back, codes compared."""
+"""How annotators arrive and leave: ids from links and forms, completion codes, return links, reconciliation."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
             service.join(external_id=who, params={}, address=who).result()
         codes_file = tmp_path / "codes.csv"
         codes_file.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
-        result = reconcile(path, codes_file)  # also while it is served
+        result = reconcile(path, codes_file)  # also while the study is served
     assert result.codes["verdict"].to_list() == ["ours", "no such code"]
     assert result.status == 1
     codes_file.write_text("Status,Completion code\nAPPROVED,C1\n")

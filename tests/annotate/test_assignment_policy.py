@@ -1,4 +1,4 @@
-"""Which question comes next: by the chances that are kept with it."""
+"""Choice of the next question, with the probabilities that are logged with it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.annotate.studies import (
 
 DRAWS = 4000
 UNKNOWN = {"gold_every": 0, "attention": 0}
-"""Nothing but real questions."""
+"""Settings without known questions."""
 LONG = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
-"""Two looks that decide nothing."""
+"""Two interim analyses that decide nothing."""
 
 
 def draw_choices(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
-    """The choice that was made for this question, drawn again and again from the state in which it was made."""
+    """Draw the next question of an annotator repeatedly from the same state."""
     state = service._log.state
     session = next(candidate for candidate in state.sessions.values() if candidate.worker.label == token)
     choices = [assignment_policy.real(state, session, Random(k)) for k in range(DRAWS)]
@@ -64,7 +64,7 @@ def test_chances_are_true(tmp_path: Path, systems: int) -> None:
             for count in pairs.values():
                 assert count / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
         first = {choice.unit.place for choice in choices if choice.role == "primary" and choice.unit is not None}
-        assert max(first) < 10  # inside the look
+        assert max(first) < 10  # within the interim analysis
 
 
 def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
 
 
 def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]:
-    """Everybody answers in turn until nothing is left; how it ended."""
+    """Let annotators answer in turn until none has a task, and count why they ended."""
     ends: Counter[str] = Counter()
     remaining = list(tokens)
     while remaining:
@@ -96,7 +96,7 @@ def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]
                 ends[view.why] += 1
                 remaining.remove(token)
             else:
-                assert isinstance(view, Wait)  # others have something before them
+                assert isinstance(view, Wait)  # others still have open questions
     return ends
 
 
@@ -115,7 +115,7 @@ def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
             assert abs(orders[:n].count("ab") - orders[:n].count("ba")) <= 1
     assert (
         len({tuple(order for row_pair, _, order in rows if row_pair == pair) for pair in range(3)}) == 3
-    )  # drawn for each
+    )  # drawn per pair
 
 
 def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
     with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [new_annotator(service) for _ in range(4)]
         work(service, tokens)
-        assert service.snapshot().result().pairs[0].answered == 8  # two of each, and then more people are needed
+        assert service.snapshot().result().pairs[0].answered == 8  # two per annotator; more annotators are needed
         work(service, [new_annotator(service) for _ in range(20)])
         state = service._log.state
         assert max(worker.load[0] for worker in state.workers.values()) <= 4
@@ -195,7 +195,7 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
     assert {n for (_, batch, role), n in by_batch.items() if batch == 1 and role == "gold"} == {2}
     assert {n for (_, batch, role), n in by_batch.items() if batch == 2 and role == "gold"} == {1}
     assert {n for (_, _, role), n in by_batch.items() if role == "attention"} == {1}
-    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # none twice
+    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # no known question is repeated
     assert len({number for _, _, number, _, _ in rows}) > 10
 
 
@@ -225,7 +225,7 @@ def test_three_answers_are_one_by_the_sign_of_their_sum(
 
 @pytest.mark.parametrize(("per_item", "budget", "outputs"), [(1, 7, [3, 2, 2]), (2, 7, [1, 1, 1]), (1, 30, [6, 6, 6])])
 def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: int, outputs: list[int]) -> None:
-    """Evenly over systems, from the front of each order; a larger one goes on."""
+    """Ratings are spread evenly over systems in their fixed order, and continue after a larger budget."""
     plan = plan_of(
         question={"mode": "rate"},
         annotators={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
@@ -289,7 +289,7 @@ def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
     assert sum(len(names) == 1 for names in raters.values()) >= 10
     for rater in ("w001", "w002"):
         items = [item for row_rater, item, *_ in rows if row_rater == rater]
-        assert sum(a == b for a, b in pairwise(items)) <= 1  # at the very end only
+        assert sum(a == b for a, b in pairwise(items)) <= 1  # only at the end
 
 
 def test_chances_of_ratings_are_true(tmp_path: Path) -> None:

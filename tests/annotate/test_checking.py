@@ -1,4 +1,4 @@
-"""What `check` finds before anybody is asked, and that it is silent where there is nothing."""
+"""Problems that `check` reports before annotation, and its silence on sound studies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rules(path: Path) -> list[str]:
 
 
 def of_texts(tmp_path: Path, rows: dict[str, list[str]], **columns: object) -> list[str]:
-    """The rules that fire on outputs by system."""
+    """Return the rules that fire on outputs by system."""
     names = list(rows)
     frame = pl.DataFrame(
         [(f"i{k}", name, rows[name][k]) for k in range(len(rows[names[0]])) for name in names],
@@ -57,7 +57,7 @@ def test_outputs_that_say_who_wrote_them(tmp_path: Path) -> None:
     rows["A"][3], rows["Birch"][7] = "ok.", "Here birch speaks."
     assert of_texts(tmp_path, rows) == ["names-system"]
     (tmp_path / "study.db").unlink()
-    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the word stands above it, too
+    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the source contains the word, too
 
 
 def test_form_that_differs_between_systems(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
     n_flagged = 0
     for _ in range(1000):
         names = ["A", "B", "C", "D"]
-        hard = rng.random(30)  # items differ in how often they are listed or cut
+        hard = rng.random(30)  # items differ in the probability of lists and cut endings
         outputs = {
             (f"i{k}", name): SystemOutput(
                 text=f"{'- ' if rng.random() < hard[k] else ''}x y{'.' if rng.random() < hard[k] else ''}"

@@ -1,4 +1,4 @@
-"""Damaged studies: each verb answers, or says in one line what is wrong; nothing is left behind."""
+"""Damaged studies: each verb answers, or reports the problem in one line and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2,
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A study with answers, looks, an exclusion and events."""
+    """Return the bytes of a study with answers, interim analyses, an exclusion and events."""
     clock, rng = ManualClock(), Random(1)
     path = study(
         tmp_path_factory.mktemp("sound") / "study.db",
@@ -72,7 +72,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def serve(path: Path) -> None:
-    """Somebody comes and answers; the owner stops the study."""
+    """Serve a study to one annotator, then stop it."""
     with open_service(path) as service:
         service.snapshot().result()
         state_of(service)
@@ -104,7 +104,7 @@ VERBS: dict[str, Callable[[Path], object]] = {
 
 
 def outcomes(damaged: bytes, folder: Path) -> dict[str, str]:
-    """The line of each verb that refuses a damaged study; any other error fails the test."""
+    """Return the message of each verb that refuses a damaged study; any other error fails the test."""
     messages = {}
     for name, verb in VERBS.items():
         for file in folder.iterdir():
@@ -123,7 +123,7 @@ def outcomes(damaged: bytes, folder: Path) -> dict[str, str]:
 
 
 def modify(sound: bytes, folder: Path, *statements: str) -> bytes:
-    """The file after statements of another program, which no rule of its tables stops."""
+    """Return the study file after statements of another program that ignore its constraints."""
     path = folder / "changed.db"
     path.write_bytes(sound)
     with closing(sqlite3.connect(path, isolation_level=None)) as base:
@@ -143,10 +143,10 @@ def test_a_sound_study_is_answered(sound: bytes, tmp_path: Path) -> None:
 def test_a_table_without_rows(sound: bytes, table: str, tmp_path: Path) -> None:
     messages = outcomes(modify(sound, tmp_path, f"DELETE FROM {table}"), tmp_path)
     if table == "plan":
-        assert messages.keys() == VERBS.keys() - {"read"}  # which asks for none
+        assert messages.keys() == VERBS.keys() - {"read"}  # `read` needs no plan
         assert all("without a plan" in line for name, line in messages.items() if name != "export")
     elif table not in ("look", "exclusion", "event", "judgment", "gold"):
-        assert messages.keys() >= VERBS.keys() - {"read", "export"}  # which need no texts
+        assert messages.keys() >= VERBS.keys() - {"read", "export"}  # both need no texts
 
 
 @pytest.mark.parametrize("table", ["item", "output", "pair", "unit", "worker", "session", "assignment", "event"])
@@ -218,8 +218,7 @@ def test_the_line_says_what_is_wrong(sound: bytes, statement: str, expected: str
 
 
 def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) -> None:
-    """A visit that is numbered behind its own questions: every reference holds, and the order of what happened does
-    not."""
+    """A visit is numbered after its questions: references are valid, but the order of events is not."""
     path = tmp_path / "study.db"
     number = "(SELECT min(session) FROM session)"
     path.write_bytes(

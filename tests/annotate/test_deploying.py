@@ -1,4 +1,4 @@
-"""The page on deploying: its own block runs in nginx on this machine, each line with what it is there for."""
+"""The how-to on deployment: its nginx configuration, plan and systemd unit work as documented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deploy-annotation.md"
 NAME = "ask.example.org"
 NGINX = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
 CONNECTIONS = 8
-"""Instead of the page's hundred."""
+"""Limit of connections in place of the page's 100."""
 FORM = "application/x-www-form-urlencoded"
 
 needs_nginx = pytest.mark.skipif(
@@ -38,13 +38,13 @@ needs_nginx = pytest.mark.skipif(
 
 
 def block(kind: str) -> str:
-    """The one fenced block of a kind on the page."""
+    """Return the only fenced block of a language on the page."""
     (code,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return str(code)
 
 
 class Proxy(NamedTuple):
-    """nginx before a site: its ports, and where its files are."""
+    """nginx in front of a site, with its ports and folder."""
 
     site: ServedSite
     plain: int
@@ -55,7 +55,7 @@ class Proxy(NamedTuple):
     def ask(
         self, method: str, path: str, body: Any = None, *, source: str = "127.0.0.1", **headers: str
     ) -> tuple[int, Any, str]:
-        """Status, headers and text of a request over HTTPS."""
+        """Send a request over HTTPS and return status, headers and text."""
         with closing(self.line(source)) as line:
             all_headers = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
             line.request(method, path, body=body, headers=all_headers)
@@ -76,7 +76,7 @@ def free_port() -> int:
 
 
 def certificate(folder: Path) -> None:
-    """Of our name, signed by itself."""
+    """Write a self-signed certificate for the host name."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -97,7 +97,7 @@ def certificate(folder: Path) -> None:
 
 
 def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: str) -> str:
-    """The page's block, with ports, places and limits of this test and nothing else changed."""
+    """Return the page's nginx block with the ports, paths and limits of this test."""
     text = block("nginx")
     for was, now in {
         "listen 80;": f"listen 127.0.0.1:{plain};",
@@ -127,7 +127,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 @contextmanager
 def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
-    """nginx with the page's block, which closes connections that are idle for `timeout`."""
+    """Run nginx with the page's block and `timeout` for idle connections."""
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
     with serving([path], port=0, public_url=f"https://{NAME}") as site:
@@ -142,7 +142,7 @@ def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
 
 
 def http_status(port: int) -> int:
-    """The status of a request without TLS."""
+    """Return the status of a request without TLS."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as line:
         line.request("GET", "/", headers={"Host": NAME})
         return line.getresponse().status
@@ -177,7 +177,7 @@ def test_the_site_answers_over_https(proxy: Proxy) -> None:
     assert (status, text) == (200, "ok")
     assert headers["Strict-Transport-Security"] == "max-age=31536000"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
-    assert proxy.ask("GET", "/none")[1]["Strict-Transport-Security"]  # of errors too
+    assert proxy.ask("GET", "/none")[1]["Strict-Transport-Security"]  # also for errors
     with closing(proxy.line()) as line:
         line.connect()
         assert line.sock.version() in ("TLSv1.2", "TLSv1.3")
@@ -195,7 +195,7 @@ def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
     for origin, expected in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
         assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **signed_in)[0] == expected
     proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **signed_in)
-    # X-Forwarded-Proto and Host: what we send browsers to is https, at our name
+    # X-Forwarded-Proto and Host: redirects lead to https at the public host name
     status, headers, _ = proxy.ask("GET", "/admin/study/", Cookie=cookie)
     assert (status, headers["Location"]) == (307, f"https://{NAME}/admin/study")
 
@@ -209,7 +209,7 @@ def test_somebody_answers(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
-    """A claim of a visitor changes nothing, and two addresses are two."""
+    """Rate limits use the address of the connection, not the address that a visitor claims."""
     statuses = [
         proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)
     ]
@@ -226,11 +226,11 @@ def test_large_bodies_end_at_the_proxy(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_slow_requests_are_not_waited_for(tmp_path: Path) -> None:
-    """Neither where the headers have no end, nor the body."""
+    """Requests with incomplete headers or an incomplete body time out."""
 
     def reply_of(proxy: Proxy, request: bytes) -> bytes:
         with closing(proxy.line()) as line:
-            line.connect()  # OSError where this machine is too slow even for that: once more
+            line.connect()  # OSError on a slow machine: `until` tries again
             line.sock.sendall(request)
             return line.sock.recv(65536) or b"HTTP/1.1 408 without words"
 
@@ -256,7 +256,7 @@ def test_connections_of_an_address(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_logs_hold_no_link(proxy: Proxy) -> None:
-    """Neither of requests that went well, nor of those that failed, nor of those without HTTPS."""
+    """Logs contain no link of a successful, failed or unencrypted request."""
     test_http_leads_to_https(proxy)
     proxy.ask("GET", f"/s/{proxy.token}")
     proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
@@ -277,7 +277,7 @@ def test_the_plan_of_a_platform(tmp_path: Path) -> None:
 
 
 def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its command is one that the command line knows, and systemd understands the unit, where it is here."""
+    """The command of the systemd unit exists, and systemd accepts the unit where it is installed."""
     from custodes import cli
 
     unit = block("ini")

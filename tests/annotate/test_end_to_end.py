@@ -1,4 +1,4 @@
-"""A whole study: made of texts, answered by simulated people over HTTP, decided, exported, read by other questions."""
+"""A complete study: created from texts, answered over HTTP, decided, exported, and read by other commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLAN = StudyPlan(
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study after six people have answered it."""
+    """Return a study that six simulated annotators have completed."""
     study = cu.annotate.new(demo_texts(items=24), tmp_path_factory.mktemp("whole") / "study.db", plan=PLAN)
     with serving([study], tell=lambda text: None) as site:
         invitations = site.services["study"].invite(6).result()
@@ -52,11 +52,11 @@ def test_annotators_decide_and_nobody_is_left_waiting(study: Path) -> None:
     assert (pairs["looks_done"] >= 1).all()
     decided = rows(study, "SELECT system_a, decision FROM looks WHERE decision <> 0")
     assert decided, "with so clear a difference some pair is decided"
-    assert all(decision == 1 for _, decision in decided)  # systems come in the order of their quality
+    assert all(decision == 1 for _, decision in decided)  # systems are ordered by quality
 
 
 def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
-    """The same answers given to the live engine make the same decisions after the same number of answers."""
+    """The live engine makes the same decisions after the same number of answers."""
     preferences = {
         (item, a, b): preference
         for item, a, b, preference in rows(

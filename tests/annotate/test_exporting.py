@@ -1,4 +1,4 @@
-"""A study as files: what counts is read back as it is in the study, and everything that was said is there."""
+"""Export of a study: the files give the same data as the study, and contain every answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("systems", [("Aster", "Birch"), ("0", "1"), ("-1", "0"), ("aa", "ab"), ("a", "ba")], ids=str)
 @pytest.mark.parametrize("answers", [(1, 0, 1), (0, 0, 0), (1, 1, 1), (0, -1, 0)], ids=str)
 def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
-    """Few answers, all of them 1 or 0, and systems that are called like these, or like an order."""
+    """Numeric preferences are not confused with systems or orders of the same name."""
     study_path = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
     with closing(connected(study_path)) as base:
         for k, value in enumerate(answers):
@@ -88,7 +88,7 @@ def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: t
 
 
 def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
-    """Nothing of an item or output is lost on the way into a study, through later items, and out again."""
+    """No field of an item or output is lost from the input to the study, with later items, and in the export."""
     rows = [
         {
             "item": item,
@@ -163,7 +163,7 @@ def test_names_that_a_spreadsheet_would_run_are_text_in_it_and_the_same_study(pa
     assert exported.preferences.frame.equals(study.preferences.frame)
     assert exported.items.frame.equals(study.items.frame)
     battles = folder / "battles.csv"
-    battles.write_bytes(battles.read_bytes().replace(b"w001", b"w009"))  # it is no part of the export any more
+    battles.write_bytes(battles.read_bytes().replace(b"w001", b"w009"))  # no longer part of the export
     assert set(read(battles).systems) <= {f"'{name}" for name in study.systems}
 
 

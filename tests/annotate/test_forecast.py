@@ -1,4 +1,4 @@
-"""What a study will still need: bounds that must hold, and intervals that cover."""
+"""Forecasts of the remaining work of a study: bounds hold, and intervals cover."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
     now = snapshot(*(pair(second=str(i), answered=3) for i in range(4)))
     ahead = forecast(now).answers
     assert 4 * 7 <= ahead.low <= ahead.middle <= ahead.high <= 4 * 37
-    # what is in already is not asked again
+    # existing answers are not repeated
     more = forecast(snapshot(*(pair(second=str(i), answered=8) for i in range(4)))).answers
     assert more == Range(*(value - 20 for value in ahead))
 
@@ -86,7 +86,7 @@ def test_money_and_wage() -> None:
     now = snapshot(pair(answered=5), plan=plan, paid=60, recent=10, annotators=(slow, fast))
     ahead = forecast(now)
     assert ahead.spent == pytest.approx(60 * 0.2 * 1.25)
-    assert ahead.paid == ahead.answers  # nothing but answers that decide
+    assert ahead.paid == ahead.answers  # only primary answers
     assert ahead.cost == pytest.approx([value * 0.25 for value in ahead.answers])
     assert ahead.hours == pytest.approx([value / 20 for value in ahead.answers])
     assert ahead.wage == pytest.approx(3600 / 40 * 0.2)  # 30 of 50 answers took 40 s each
@@ -100,20 +100,20 @@ def test_what_is_not_known_is_not_said() -> None:
 
 
 def test_others_than_deciding_answers_are_paid_too() -> None:
-    """40 deciding answers of 4 people: second opinions within 12 % of all and 3, known ones of 3 in 15."""
+    """40 primary answers of 4 annotators, with second ratings (12 % of all, plus 3) and known questions (3 in 15)."""
     pairs = [pair(second=str(i), looks=0, wanted=10) for i in range(4)]
     annotators = tuple(person(i, answers=0) for i in range(4))
     ahead = forecast(snapshot(*pairs, annotators=annotators))
     assert ahead.answers == Range(40, 40, 40)
     assert 40 < ahead.paid.low < ahead.paid.middle < ahead.paid.high
-    # drawn so far: .12 / .88; up to the ceiling (.12 * 40 + 3) / .88; 3 known of 15 each beside, idle people 3 at most
+    # second ratings at most (.12 * 40 + 3) / .88 = 8.9; known questions 3 in 15, and at most 3 per idle annotator
     assert 46 <= ahead.paid.middle <= (40 + 8.9) / (1 - 3 / 15) + 4 * 3
     none = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone()))
     assert none.paid == none.answers
     refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone(), answers=10, refused=5))
     assert refused.paid == Range(60, 60, 60)
     more = forecast(snapshot(*pairs, annotators=(*annotators, person(9, began=False)))).paid.middle
-    assert more > ahead.paid.middle - 1  # who comes later is asked more known questions
+    assert more > ahead.paid.middle - 1  # later annotators receive more known questions
 
 
 def _alone() -> StudyPlan:
@@ -151,7 +151,7 @@ WORLDS: dict[str, Callable[[np.random.Generator], Any]] = {
 @pytest.mark.parametrize("look", [0, 1])
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
-    """Whole studies with known shares, forecast before a look: 120 each; .8 has a standard error of .037."""
+    """Intervals of 80 % cover in 120 complete studies with known proportions (standard error .037)."""
     rng = np.random.default_rng(look)
     covered = [_forecast_covers(WORLDS[world](rng), look, rng) for _ in range(120)]
     assert np.mean(covered) >= 0.8 - 2 * 0.037
@@ -195,8 +195,7 @@ def _pair(counts: Any, is_open: bool, look: int) -> Any:
 def test_what_is_paid_until_the_end_is_covered(
     tmp_path: Path, annotators: int, systems: int, spread: float, looks: tuple[int, ...], overlap: float, marks: Any
 ) -> None:
-    """40 whole studies, people in turns, forecast after so many deciding answers: what was paid until the end lies in
-    the interval of 80 % in .7 of the studies at least (standard error .06)."""
+    """Intervals of 80 % for paid answers cover in at least .7 of 40 complete studies (standard error .06)."""
     rng, covered = Random(1), dict[int, list[bool]]()
     plan = plan_of(annotators={"overlap": overlap}, stopping={"looks": looks})
     empty = study(
@@ -218,7 +217,7 @@ def test_what_is_paid_until_the_end_is_covered(
 def _forecasts_at_marks(
     service: Service, annotators: list[str], answering: Answering, good: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
-    """What was paid at each mark, and what was to come by the forecast then."""
+    """Return the paid answers and the forecast of further ones at each mark."""
     forecasts: dict[int, tuple[int, Range]] = {}
     is_moving = True
     while is_moving:

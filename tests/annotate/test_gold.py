@@ -1,4 +1,4 @@
-"""Questions with a known answer: read, refused by row, made from the study's own texts, never asked as real ones."""
+"""Known questions: reading, rejected rows, attention checks from the study's texts, no overlap with real questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is killed at any moment: what was acknowledged is there, once, and people go on where they were."""
+"""Servers killed at random moments: acknowledged answers are stored once, and annotators keep their question."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKER = Path(__file__).with_name("service_worker.py")
 
 
 def large(path: Path, items: int) -> Path:
-    """A study that is not soon at an end."""
+    """Create a study with enough questions for the whole test."""
     plan = plan_of(
         annotators={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
         stopping={"looks": (20, items), "stop": "decided", "boundary": 9.0},
@@ -49,7 +49,7 @@ def large(path: Path, items: int) -> Path:
 
 @contextmanager
 def run_worker(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, once it is at work; killed at the end, whatever happens."""
+    """Run the worker process, and kill it at the end."""
     env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
     with subprocess.Popen([sys.executable, str(WORKER), path, tokens], stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
@@ -61,27 +61,27 @@ def run_worker(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class Acknowledged:
-    """What was acknowledged: of every question the answer, of every person the question shown last."""
+    """Acknowledged answers by question, and the last question shown to each annotator."""
 
     def __init__(self) -> None:
         self.answers: dict[int, int] = {}
         self.shown: dict[str, int] = {}
 
     def read(self, lines: bytes) -> None:
-        """Lines of the process; the last one may be cut."""
+        """Read lines of the worker; the last line may be incomplete."""
         for line in lines.decode().split("\n")[:-1]:
             token, question, value, after = line.split()
             self.add(token, int(question), int(value), int(after))
 
     def add(self, token: str, question: int, value: int, after: int) -> None:
-        """An answer that was acknowledged, and the question that came with that (0: none)."""
+        """Add an acknowledged answer and the question that followed it (0: none)."""
         assert question not in self.answers
         self.answers[question] = value
         self.shown[token] = after
 
 
 def check(path: Path, acknowledged: Acknowledged) -> int:
-    """Everything acknowledged is there once, as it was said; how much is there that nobody was told of."""
+    """Check that each acknowledged answer is stored once, and return the number of unacknowledged ones."""
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         rows = base.execute(
@@ -108,7 +108,7 @@ def check(path: Path, acknowledged: Acknowledged) -> int:
 
 
 def kill_repeatedly(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) -> Mapping[str, int]:
-    """Kill it again and again, each time after a random number of answers and a moment more."""
+    """Kill the worker repeatedly, each time after a random number of answers and a short delay."""
     path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
     with open_service(path) as service:
         tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
@@ -137,8 +137,7 @@ def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 class ServerRun:
-    """The server as people have it: `custodes annotate serve` and their browsers, until it is killed at `most` answers
-    in all."""
+    """One run of `custodes annotate serve` with browsers, killed after `most` answers in total."""
 
     def __init__(self, acknowledged: Acknowledged, *, most: int, draw: Random) -> None:
         self._acknowledged, self._most, self._draw = acknowledged, most, draw
@@ -146,7 +145,7 @@ class ServerRun:
         self.wrong: list[BaseException] = []
 
     def run_until_killed(self, path: Path, tokens: list[str]) -> None:
-        """From its start to its death, or until nobody has anything to do."""
+        """Run the server until it is killed or no annotator has a task."""
         words = [sys.executable, "-m", "custodes", "annotate", "serve", path, "--port", "0"]
         env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -196,7 +195,7 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
         before = len(acknowledged.answers)
         server_run.run_until_killed(path, tokens)
         assert not server_run.wrong
-        assert len(acknowledged.answers) - before >= 320  # there was work to the end
+        assert len(acknowledged.answers) - before >= 320  # enough questions were left
         n_unacknowledged = check(path, acknowledged)
     with capsys.disabled():
         answers = f"{len(acknowledged.answers)} acknowledged, {n_unacknowledged} more"
@@ -238,7 +237,7 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
             views = [(token, service.act(token, Begin())) for token in share]
             asks = [(token, view) for token, future in views if isinstance(view := future.result(), Ask)]
             for answer in [service.act(token, answer_to(service, view, 0)) for token, view in asks]:
-                answer.result()  # an answer that is not accepted is an error here
+                answer.result()  # raises for a rejected answer
 
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(race, [tokens[k::20] for k in range(20)]))
@@ -251,7 +250,7 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A real one: a file system in memory of 1 MB."""
+    """The disk is a file system of 1 MB in memory."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:

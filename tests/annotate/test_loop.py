@@ -1,5 +1,4 @@
-"""The page from texts to the answer, followed to the letter in an empty folder: an LLM server that answers by rule, two
-annotators over HTTP."""
+"""The how-to from texts to the answer, run with a rule-based LLM server and two annotators over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
 def verdict(request: Seen, tried: int) -> Manner:
-    """Prefer the answer that repeats more words of the guest, as annotators below do."""
+    """Prefer the answer that repeats more words of the guest, as the annotators do."""
     content = request.body["messages"][-1]["content"]
     texts = dict(TAGGED.findall(content))
     guest = TAGGED.sub("", content)
@@ -41,20 +40,20 @@ def verdict(request: Seen, tried: int) -> Manner:
 
 
 def preference(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
-    """An annotator's answer: as the judge's, a fourth at random."""
+    """Return the preference of an annotator: the rule of the judge, or a random value in a fourth of the cases."""
     if rng.random() < 0.25:
         return int(rng.integers(-1, 2))
     return int(np.sign(n_shared_words(guest, first) - n_shared_words(guest, second)))
 
 
 def n_shared_words(guest: str, answer: str) -> int:
-    """How many words of an answer the guest wrote."""
+    """Count the words of the guest that an answer repeats."""
     return len({*re.findall(r"\w+", answer.lower())} & {*re.findall(r"\w+", guest.lower())})
 
 
 @pytest.fixture
 def commands() -> Iterator[list[list[str]]]:
-    """The commands of the page, with the address of the server."""
+    """Yield the commands of the page, with the address of the test server."""
     server = Server(verdict)
     ((_, code),) = blocks(PAGE, "text")
     lines = code.replace("\\\n", " ").replace("http://127.0.0.1:8000/v1", server.url).strip().splitlines()
@@ -63,7 +62,7 @@ def commands() -> Iterator[list[list[str]]]:
 
 
 def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]], None]) -> dict[str, str]:
-    """Run each command in the folder; `answer` plays two annotators, given their links. What each verb printed."""
+    """Run each command, with `answer` for the annotators, and return the output of each verb."""
     printed = {}
     for program, verb, *words in commands:
         assert program == "custodes"
@@ -89,7 +88,7 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
 
 
 def serve_until_finished(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
-    """What a server prints until its study is finished and it is stopped, while two annotators answer."""
+    """Return the output of a server whose study two annotators complete."""
     assert process.stdout is not None
     text, links = "", list[str]()
     while "Ctrl-C stops the server" not in text:
@@ -106,7 +105,7 @@ def serve_until_finished(process: subprocess.Popen[str], answer: Callable[[list[
 
 
 def check(printed: dict[str, str], folder: Path) -> None:
-    """Each command names the next one, and the answer is there."""
+    """Check that each command names the next one and that the results exist."""
     assert "next: custodes report scores.csv" in printed["score"]
     assert "next: custodes report verdicts.csv" in printed["judge"]
     assert "custodes annotate new" in " ".join(printed["check"].split())
@@ -126,7 +125,7 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
             idle += 1
             for browser in browsers:
                 if not browser.action:
-                    browser.reload()  # a page that waits
+                    browser.reload()  # a waiting page
                 fields = {"do": browser.action}
                 if browser.action == "agree":
                     fields |= {"digest": browser.digest, "agree": "1"}

@@ -1,4 +1,4 @@
-"""Anything may happen in any order: the rules of asking hold, and the file alone gives the same state again."""
+"""Random sequences of acts: the assignment rules hold, and a restart restores the state from the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALUE = st.sampled_from((1, 0, -1))
 
 
 class Study(RuleBasedStateMachine):
-    """A study with few items and looks, so that all of its ends are met."""
+    """A study with few items and interim analyses, so that every kind of end occurs."""
 
     per_item = 1
     mode = "compare"
@@ -201,7 +201,7 @@ class Study(RuleBasedStateMachine):
             assert len(unit.votes) <= self.per_item
 
     def check_looks(self, base: sqlite3.Connection) -> None:
-        """Looks stay as they were, and each has used the first places of its order that are not impossible."""
+        """Completed interim analyses do not change, and their counts add up."""
         looks = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
         for key, row in self.looks.items():
             assert looks[key] == row
@@ -233,7 +233,7 @@ class Study(RuleBasedStateMachine):
         if self.per_item == 1 and self.mode == "compare":
             assert all(max(counts.values()) == 1 for counts in sides.values())
         state = self.service._log.state
-        for pair, target in enumerate(state.assignments.engine.target):  # of more people everybody's share is smaller
+        for pair, target in enumerate(state.assignments.engine.target):  # the limit falls when annotators join
             self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, there(state)))
         for worker in state.workers.values():
             for pair, n in worker.load.items():
@@ -248,19 +248,19 @@ class Study(RuleBasedStateMachine):
 
 
 class Majority(Study):
-    """Three people a comparison."""
+    """Three annotators per comparison."""
 
     per_item = 3
 
 
 class Rating(Study):
-    """Outputs by themselves."""
+    """Ratings of single outputs."""
 
     mode = "rate"
 
 
 EXAMPLES = settings.default.max_examples // 4
-"""Ten, or more where examples are new in every run."""
+"""Ten by default; more with random examples."""
 for machine in (Study, Majority, Rating):
     machine.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
 

@@ -1,4 +1,4 @@
-"""Images: of a known type by their content, without what a camera adds, or refused in one line."""
+"""Images: type by content, removal of metadata, and one-line errors for invalid files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def picture(colour: str = "red", size: tuple[int, int] = (60, 40)) -> Any:
 
 
 def with_secrets(path: Path) -> None:
-    """A picture that lies on its side, with a camera, a place and a comment."""
+    """Save a rotated picture with a camera, a location and a comment in its metadata."""
     exif = Image.Exif()
-    exif[0x0112] = 6  # turned by 90 degrees
+    exif[0x0112] = 6  # rotated by 90 degrees
     exif[0x010F] = "SecretCamera"
     exif.get_ifd(0x8825)[1] = "SecretPlace"
     options = {"comment": b"SecretComment"} if path.suffix == ".jpg" else {}
@@ -103,10 +103,10 @@ def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothi
         stored = dict(base.execute("SELECT name, bytes FROM media"))
         (of_item,) = base.execute("SELECT media FROM item").fetchone()
         of_outputs = [json.loads(media) for (media,) in base.execute("SELECT media FROM output ORDER BY system")]
-    assert len(stored) == 3  # the same picture twice is one
+    assert len(stored) == 3  # equal images are stored once
     assert {*json.loads(of_item), *(name for media in of_outputs for name in media)} == set(stored)
     assert not any(name in "".join(stored) for name in ("Aster", "Birch", "item"))
-    # Aster and Cedar show the same, though their files are two.
+    # Aster and Cedar have equal images in different files.
     assert orders(place) == {("Aster", "Birch"): ["1"], ("Birch", "Cedar"): ["1"]}
     with pytest.raises(InputError, match="no such file"):
         new(pl.DataFrame(rows), tmp_path / "other.db")

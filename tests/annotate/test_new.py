@@ -1,4 +1,4 @@
-"""A study from texts: all of it or nothing, orders fixed before the first answer, later parts that change none."""
+"""New studies from texts: complete or not created, with fixed orders that later additions preserve."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
     assert list(orders(place)) == [("A", "C")]
     place = new(texts(), tmp_path / "two.db", systems="!B")
     assert list(orders(place)) == [("A", "C")]
-    assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may hold a colon
+    assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may contain a colon
     for wrong, message in [
         ("A", "pairs: 'A' does not name two"),
         ("A:X", "no such system 'X'"),
@@ -145,7 +145,7 @@ def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
 def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     place = new(texts(), tmp_path / "study.db", plan=SILENT)
     before = orders(place)
-    add(place, texts(items=14, systems="ABCD"))  # what exists already may be given again
+    add(place, texts(items=14, systems="ABCD"))  # existing texts may be repeated
     after = orders(place)
     assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
     for pair, items in before.items():
@@ -153,7 +153,7 @@ def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
         assert sorted(after[pair][12:]) == ["i12", "i13"]
     assert all(len(items) == 14 for items in after.values())
     assert notes(place)[-1] == "added"
-    # The order of a later pair depends on its names and the seed, not on what else came.
+    # The order of a later pair depends only on its names and the seed.
     other_study = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
     add(other_study, texts(items=14, systems="D"), pairs=["B:D"])
     assert orders(other_study)["B", "D"] == after["B", "D"]
@@ -192,13 +192,13 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
     with connection(place) as base:
         outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
-    assert outputs == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
+    assert outputs == {0: "<p>*c*</p>"}  # plain like the others of item 1; item 2 has none, as its others are not plain
     assert notes(place)[-2:] == ["outputs-not-added", "added"]
     assert orders(place)["A", "C"] == ["1"]
 
 
 def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> None:
-    """.05 for the three pairs that were judged, and 3 x .05 / 6 (7 x .05 / 10) for the others."""
+    """The joint level is .05 for three analysed pairs, plus 3 x .05 / 6 (then 7 x .05 / 10) for the others."""
     annotators = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
     plan = plan_of(annotators=annotators, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
     place = new(texts(), tmp_path / "study.db", plan=plan)
@@ -215,8 +215,8 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
     with open_service(place, ManualClock(now=1.8e9)):
-        pass  # a server takes the new pairs in
+        pass  # the server adds the new pairs
     add(place, texts(systems="E"))
     assert "at most 0.085, not 0.05" in notes_of(place)[-1]
-    add(unanswered, texts(systems="D"))  # nothing was judged
+    add(unanswered, texts(systems="D"))  # no pair was analysed
     assert notes_of(unanswered)[-1] == "gamma is now divided by 6, the number of pairs"

@@ -1,4 +1,4 @@
-"""Studies that are made can be asked: every kind of them, through the service, and once more after `add`."""
+"""New studies answered through the service, also after `add`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANNOTATORS = AnnotatorPlan(cap=1.0, batch=6, batches=30, overlap=0.0, attention=
 
 
 def answer(service: Service, judge: Callable[[Ask], int], *, most: int = 10_000) -> list[Ask]:
-    """One person answers all there is, or so many questions; what was asked."""
+    """Let one annotator answer up to `most` questions, and return the questions."""
     ((_, token),) = service.invite(1).result()
     questions: list[Ask] = []
     aspects = service.plan.question.aspects
@@ -44,7 +44,7 @@ def answer(service: Service, judge: Callable[[Ask], int], *, most: int = 10_000)
 
 
 def prefer_system_a(view: Ask) -> int:
-    """System A wins; what is told is done."""
+    """Prefer system A, and follow the instructions of attention checks."""
     is_expected = ["better" in side.html and "not a response" in side.html for side in view.sides]
     if any(is_expected):
         return -1 if is_expected[0] else 1
@@ -82,7 +82,7 @@ def test_what_is_added_is_asked_and_what_was_answered_stays(tmp_path: Path) -> N
         assert after.answers == before.answers
         assert [(pair.first, pair.second) for pair in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
         assert after.pairs[0].answered == before.pairs[0].answered
-        now[0] += 3600  # what the first person left open is free again
+        now[0] += 3600  # the open question of the first annotator is released
         answer(service, prefer_system_a)
         end = service.snapshot().result()
     assert end.answers > after.answers

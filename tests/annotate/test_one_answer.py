@@ -48,7 +48,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             items=answering.items(),
             aspects=("",),
             better=0.4,
-            # who leaves keeps a question, so that a look stays incomplete
+            # annotators who leave keep a question, so an interim analysis stays incomplete
             habits=Habits(careless=0.3, leaving=0.0 if request.param in ("finished", "excluded") else 0.08),
             rng=np.random.default_rng(2),
         )
@@ -70,13 +70,13 @@ def service(study: Path) -> Iterator[Service]:
 
 
 def number(notes: tuple[Note, ...], rule: str) -> int:
-    """The number that a note begins with, after the name of the file; 0 without the note."""
+    """Return the sum of the counts at the start of the notes of a rule."""
     messages = [note.message for note in notes if note.rule == rule]
     return sum(int(re.findall(r"\d+", message.partition(": ")[2])[0]) for message in messages)
 
 
 def test_every_answer_is_counted_once(study: Path) -> None:
-    """Answers of the status are those that compare systems, second ratings, and those that notes count as left out."""
+    """The answers of `status` are the primary ratings, the second ratings, and those that notes report as left out."""
     read, row = cu.read(study), cu.annotate.status(study).study.row(0, named=True)
     n_left_out = sum(number(read.notes, rule) for rule in ("excluded-annotators", "incomplete-looks"))
     assert row["answers"] == read.preferences.frame.height + read.second.frame.height + n_left_out
@@ -122,7 +122,7 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
 
 
 def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Path) -> None:
-    """Nobody else is left out, and a margin of human ratings alone is wins less losses."""
+    """No other answers are left out, and the margin of human ratings is (wins - losses) / battles."""
     status, read = cu.annotate.status(study), cu.read(study)
     pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")
     excluded = sum(
@@ -132,7 +132,7 @@ def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Pa
     assert stopped or (pairs["n"] - pairs["battles"]).sum() == excluded
     if not excluded and not stopped:
         ahead = (pl.col("wins") - pl.col("losses")) / pl.col("battles")
-        still = pairs.filter("is_open")  # of others the margin is adjusted for the analyses
+        still = pairs.filter("is_open")  # margins of closed pairs are adjusted for the interim analyses
         assert still["margin"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())
 
 

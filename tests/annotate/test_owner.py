@@ -1,4 +1,4 @@
-"""The owner's pages: who gets in, what they tell, what they keep to themselves, and what can be done."""
+"""The owner's pages: authentication, content, confidentiality and actions."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def client(service: Service) -> Iterator[TestClient]:
-    """A browser that is not signed in."""
+    """Yield a client that is not signed in."""
     with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
         yield client
 
 
 @pytest.fixture
 def owner(client: TestClient) -> TestClient:
-    """A browser that is."""
+    """Return a client that is signed in as the owner."""
     assert client.get("/admin?key=the-key").status_code == 200
     return client
 
@@ -63,7 +63,7 @@ def annotator_with_answers(service: Service, answers: int) -> str:
 
 
 def post(client: TestClient, path: str, headers: dict[str, str] = SAME_ORIGIN, **fields: str) -> Any:
-    """A form as a browser sends it."""
+    """Submit a form as a browser does."""
     return client.post(path, data=fields or {"sent": "1"}, headers=headers)
 
 
@@ -95,13 +95,13 @@ def test_a_key_works_once(client: TestClient) -> None:
 
 
 def test_a_glance_uses_no_key_up(client: TestClient) -> None:
-    """Programs that look after links ask for the head only."""
+    """Link checkers send HEAD requests, which do not consume the key."""
     assert client.head("/admin?key=the-key").status_code == 403
     assert client.get("/admin?key=the-key").status_code == 200
 
 
 def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
-    """The browser does not send a strict cookie along a redirect that began on another site: there is a link."""
+    """Browsers omit strict cookies on redirects from other sites, so the page contains a link."""
     page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
     assert page.status_code == 200
     assert 'href="/admin"' in page.text
@@ -118,7 +118,7 @@ def test_another_link_signs_in_another_browser(owner: TestClient, service: Servi
     post(owner, "/admin/leave")
     assert owner.get("/admin").status_code == 403
     owner.cookies.set("custodes_owner", cookie, path="/admin")
-    assert owner.get("/admin").status_code == 403  # a copy of it is worth nothing either
+    assert owner.get("/admin").status_code == 403  # a copied cookie is invalid after signing out
 
 
 def test_cookies_are_signed(owner: TestClient, service: Service) -> None:
@@ -179,7 +179,7 @@ def test_nothing_is_done_by_looking(owner: TestClient, service: Service) -> None
 
 
 def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> None:
-    """Neither those of the look under way, nor those of a completed one."""
+    """Undecided pairs show no results, neither of current nor of completed interim analyses."""
     for _ in range(3):
         annotator_with_answers(service, 12)
     now = service.snapshot().result()
@@ -279,7 +279,7 @@ def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, s
     service._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
     with pytest.raises(StudyBusy):
         service.invite(2000).result()
-    for _ in range(3):  # whoever only looks does not end it
+    for _ in range(3):  # reading does not end the failure
         for page in ("/admin", "/admin/hotel"):
             assert message in owner.get(page).text
         reply = owner.get("/health")
@@ -376,7 +376,7 @@ def test_a_study_of_ratings(tmp_path: Path) -> None:
 
 def test_a_study_as_files(owner: TestClient, service: Service) -> None:
     annotator_with_answers(service, 4)
-    service.control("stop").result()  # of an open pair only complete looks count
+    service.control("stop").result()  # of undecided pairs only completed interim analyses count
     reply = owner.get("/admin/hotel/export.zip")
     assert reply.headers["content-disposition"].endswith('filename="hotel.zip"')
     with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:

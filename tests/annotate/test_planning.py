@@ -1,4 +1,4 @@
-"""Plans: read from TOML, refused with the key and the way out, written to be edited."""
+"""Study plans: reading from TOML, error messages with key and remedy, and writing."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_templates_are_filled_from_the_plan() -> None:
     ).texts
     assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
-    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # none of ours
+    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # no translation exists
     braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
     assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
 
@@ -229,7 +229,7 @@ def test_templates_are_filled_from_the_plan() -> None:
 def test_stopping_is_that_of_the_protocol() -> None:
     assert stopping_of(StudyPlan(stopping=Ending(family=True)), pairs=10).gamma == pytest.approx(0.005)
     rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
-    assert rule.looks == (10, 20, 25)  # cut to the items there are
+    assert rule.looks == (10, 20, 25)  # limited by the number of items
     assert rule.estimator.name == "human"
     assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
@@ -239,8 +239,7 @@ def test_stopping_is_that_of_the_protocol() -> None:
 
 
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
-    # Ten looks every 10 answers: .193, as docs/explanation/statistics/protocol-and-plan.md has it
-    # of the paper's rule (Armitage 1969).
+    # Ten interim analyses, one per 10 answers: .193 (Armitage 1969; protocol-and-plan.md in docs/explanation).
     ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
     (note,) = notes_on(ten, items=200)
     assert (note.rule, "0.19 of pairs without a difference are declared" in note.message) == ("no-boundary", True)

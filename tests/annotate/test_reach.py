@@ -1,5 +1,5 @@
-"""Whether the people there are can finish, and of how many people decisions speak, by `status`, `check` and the
-owner's page."""
+"""Whether the annotators can finish a study, and for how many annotators results hold: `status`, `check`, owner's
+page."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LOOKS = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
 
 
 def notes_of(service: Service) -> dict[str, str]:
-    """What the owner is told of the people, by rule; `status` and the page tell the same, and `check` with it."""
+    """Return the notes to the owner by rule, after a check that `status` and `check` agree."""
     notes = {note.rule: note.message for note in service.snapshot().result().notes}
     of_status = {note.rule: note.message for note in status(service.path).notes}
-    of_status.pop("nobody-comes", None)  # the clock of the service stood still years ago
+    of_status.pop("nobody-comes", None)  # the manual clock of the service is years in the past
     assert of_status == notes
     problems = cu.annotate.check(service.path).problems
     assert set(notes.items()) <= set(problems.select("rule", "message").iter_rows())
@@ -36,7 +36,7 @@ def notes_of(service: Service) -> dict[str, str]:
 
 
 def answer_everything(service: Service, tokens: list[str]) -> None:
-    """Everybody answers as long as there is something."""
+    """Let annotators answer in turn as long as questions are left."""
     is_going = True
     while is_going:
         is_going = False

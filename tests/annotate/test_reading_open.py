@@ -1,4 +1,4 @@
-"""What other verbs read of a study that still runs: what completed looks say, so that nobody looks between looks."""
+"""Reading of running studies: only completed interim analyses count, so that reading is no further analysis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.annotate.studies import answer, new_annotator, open_service, plan_of,
 
 QUIET = {"gold_every": 0, "attention": 0, "overlap": 0.0, "cap": 1.0, "batch": 50}
 BOUND = 2.289
-"""Pocock's, of three looks at .05 (Jennison and Turnbull 2000, table 2.1)."""
+"""Pocock's bound for three interim analyses at .05 (Jennison and Turnbull 2000, table 2.1)."""
 
 
 def n_waiting(path: Path) -> int:
@@ -59,13 +59,13 @@ def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
 
 
 def decides(signs: np.ndarray, bound: float = BOUND) -> bool:
-    """Whether answers differ from none preferred, by a reader who takes a bound at ten answers or more."""
+    """Return whether a reader with a bound, applied from ten answers on, finds a significant difference."""
     return len(signs) >= 10 and abs(signs.sum()) >= bound * sqrt(max((signs**2).sum(), 1))
 
 
 @pytest.mark.slow
 def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Path) -> None:
-    # Two systems that do not differ. Without the mend the reader sees every answer: `all_answers`.
+    # Two systems without a difference; `all_answers` counts the errors of a reader who sees every answer.
     plan = plan_of(annotators=QUIET, stopping={"looks": [10, 20, 40], "stop": "decided", "gamma": 1e-9})
     rng, false = np.random.default_rng(0), {"looks": 0, "reader": 0, "all_answers": 0}
     for n in range(100):
@@ -109,7 +109,7 @@ def test_what_the_metric_of_a_study_says_is_read(tmp_path: Path) -> None:
     signs = scores["score"].to_numpy().reshape(20, 2)
     metric_preferences = result.preferences.frame.filter(rater="m").sort(pl.col("item").str.slice(1).cast(int))
     assert metric_preferences["preference"].to_list() == np.sign(signs[:, 0] - signs[:, 1]).astype(int).tolist()
-    for source in (result, read(path, scores)):  # also beside the scores that it was made of
+    for source in (result, read(path, scores)):  # also together with the original scores
         assert cu.correction(source, estimator="ppi").pairs.height == 3  # naive, human, ppi
     battles = pl.read_csv(export(path, tmp_path / "out") / "battles.csv")
     assert battles.filter(kind="metric").height == 20

@@ -1,4 +1,4 @@
-"""Rehearsals: the study stays as it is, the same seed gives the same table, and decisions are those of the truth."""
+"""Rehearsals: no change of the study, the same table for a seed, and decisions that match the simulated truth."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> No
     assert row["wrong"] == 0
     assert row["right"] + row["missed"] == pytest.approx(1)
     assert row["right_low"] < row["right"] <= row["right_high"]
-    assert row["cost"] == pytest.approx(row["answers"] * 0.3)  # 0.2 and half of it
+    assert row["cost"] == pytest.approx(row["answers"] * 0.3)  # a price of 0.2 and a fee of 50 %
     assert row["hours"] < row["work"], "several people work at once"
     second = cu.annotate.rehearse(study, **options)
     assert second.outcomes.equals(result.outcomes)
@@ -68,7 +68,8 @@ def test_plans_are_compared_on_the_command_line(
 
 
 def test_annotators_without_work_are_told(tmp_path: Path) -> None:
-    """Four people from anywhere may each give 2 of 10 answers: it stands still. With links of their own they finish."""
+    """Four annotators from open recruitment may give 2 of 10 answers each, so the study stops; with personal links they
+    finish."""
     results = {}
     for recruit in ("open", "links"):
         plan = StudyPlan(name=recruit, annotators=AnnotatorPlan(recruit=recruit), stopping=Ending(looks=(10,)))
@@ -82,8 +83,8 @@ def test_annotators_without_work_are_told(tmp_path: Path) -> None:
 
 
 def test_two_annotators_finish_whoever_is_slower(tmp_path: Path) -> None:
-    """Who has done their half waits for the other's, also while that one has a known question: the next look needs
-    both."""
+    """An annotator who has finished waits for the other one, also during known questions: the next interim analysis
+    needs both."""
     study = cu.annotate.new(demo_texts(items=40), tmp_path / "study.db")
     result = cu.annotate.rehearse(study, annotators=2, margins=[0.0], leaving=0.0, careless=0.5, repetitions=4)
     assert "standstill" not in {note.rule for note in result.notes}

@@ -1,6 +1,9 @@
-"""What strangers try: guessed and stolen links, clever paths, endless requests, crowds from one address, words of SQL.
+"""Attacks on the site: guessed links, paths to files, floods of requests, many annotators of one address, SQL
+injection.
 
-Each row of `docs/explanation/threats.md` has its test here, in `test_recruit`, `test_owner` or `test_hostile_owner`."""
+Each row of `docs/explanation/threats.md` has its test here, in `test_arrivals`, `test_owner` or
+`site/test_owner_browser`.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ def test_guesses_are_refused_and_then_not_looked_at(service: Service) -> None:
 
 
 def test_wrong_links_look_the_same(service: Service) -> None:
-    """Nothing tells a link that was once from one that never was."""
+    """An erased link gives the same page as a link that never existed."""
     token = new_annotator(service)
     service.forget("w001").result()
     client = visitor(service)
@@ -113,7 +116,7 @@ def test_a_hundred_annotators_of_one_address_are_five(tmp_path: Path) -> None:
         addresses = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
         for address in addresses:
             visitor(service, address).post("/j/study", data={"name": address}, follow_redirects=False)
-        assert rows(service, "session") == 10  # they are one network
+        assert rows(service, "session") == 10  # one network
 
 
 def test_a_form_of_another_origin_makes_no_visit(tmp_path: Path) -> None:
@@ -242,7 +245,7 @@ def test_words_are_values(service: Service) -> None:
 
 
 def test_statements_are_never_made_of_texts() -> None:
-    """Bound parameters only: what goes to `execute` is a constant, a name of one, or made of constants."""
+    """SQL statements are constants with bound parameters, never formatted texts."""
     violations = []
     for path in sorted(Path(custodes.__file__).parent.joinpath("annotate").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -320,7 +323,7 @@ def test_annotators_get_no_cookie(service: Service) -> None:
 
 @contextmanager
 def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]:
-    """The site behind the protocol that `serve` uses, with less patience."""
+    """Serve the site with the protocol of `serve` and a shorter timeout."""
     import uvicorn
 
     site = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
@@ -339,7 +342,7 @@ def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]
 
 
 def talk(port: int, *parts: bytes, wait: float = PATIENCE) -> bytes:
-    """What comes back until the server closes, or `wait` seconds."""
+    """Send bytes, and return the reply until the server closes the connection or `wait` seconds pass."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
         for part in parts:
             line.sendall(part)
@@ -363,7 +366,7 @@ def test_headers_without_an_end(service: Service) -> None:
 
 
 def test_a_body_that_comes_with_its_headers_is_no_header(service: Service) -> None:
-    """As a proxy sends it, in one piece: too much of it is told, and nothing is cut off."""
+    """A proxy sends headers and body in one piece; a large body is refused and nothing is cut off."""
     with listening(service, seconds=2 * PATIENCE) as port:
         for size, status in ((40_000, b"404"), (70_000, b"413")):
             head = f"POST /s/{'x' * 22} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n"
@@ -375,13 +378,13 @@ def test_who_says_nothing_is_not_waited_for(service: Service) -> None:
     with listening(service, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
-        assert talk(port, request) == b""  # no end of the headers
-        # nor of a second request; where this machine is too slow to send the first one in time, again
+        assert talk(port, request) == b""  # incomplete headers
+        # an incomplete second request; on a slow machine `until` tries again
         until(lambda: talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1)
 
 
 def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the patience of these tests, and believes no address that a visitor claims."""
+    """`serve` applies the timeouts of these tests and ignores addresses that a visitor claims."""
     monkeypatch.setattr("custodes.annotate.server.patient", lambda: patient(2 * PATIENCE))
     with serving([study(tmp_path / "study.db")], port=0) as site:
         try:
@@ -396,7 +399,7 @@ def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def check_beside_slow_connections(service: Service, n: int) -> None:
-    """Thirty requests are answered while `n` connections have begun one and do not go on."""
+    """Check that thirty requests are answered beside `n` incomplete ones."""
     token = new_annotator(service)
     with listening(service, seconds=2 * PATIENCE) as port:
         lines = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(n)]
@@ -414,4 +417,4 @@ def check_beside_slow_connections(service: Service, n: int) -> None:
 
 def test_others_are_served_beside_slow_ones(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     check_beside_slow_connections(service, 200)
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # they left in the middle
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # no warning

@@ -1,4 +1,4 @@
-"""A visit from the first page to the last, and what an owner does to it."""
+"""A visit from the first page to the last, and the actions of the owner."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
 def open_study(
     tmp_path: Path, clock: ManualClock | None = None, plan: StudyPlan | None = None, **options: object
 ) -> Service:
-    """A study that nothing but real questions belong to."""
+    """Open a study, by default without known questions and second ratings."""
     plan = plan or plan_of(annotators=FREE, stopping=LONG)
     return open_service(study(tmp_path / "study.db", plan=plan, **options), clock)  # type: ignore[arg-type]
 
@@ -78,7 +78,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert isinstance(first, Ask)
         assert (first.number, first.of, first.can_undo, first.training, first.given) == (1, 3, False, False, {})
         assert {side.html[:7] for side in first.sides} == {"<p>text"}
-        assert service.view(token).result() == first  # reload never changes the question
+        assert service.view(token).result() == first  # a reload does not change the question
         for number in (2, 3):
             view = answer(service, token)
             assert isinstance(view, Ask)
@@ -92,7 +92,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert isinstance(view, Done)
         assert (view.why, view.answers) == ("finished", 6)
         assert view.code
-        assert service.view(token).result() == view  # one code
+        assert service.view(token).result() == view  # the code does not change
         assert service.view("another").result() is None
         assert len({item for item, *_ in rows(service, "SELECT item FROM battles")}) == 6
         assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
@@ -108,7 +108,7 @@ def test_a_study_that_is_over(tmp_path: Path) -> None:
         answer(service, second)
         end = answer(service, second)
         assert isinstance(end, Done)
-        assert end.why == "no-work"  # in the middle of a batch
+        assert end.why == "no-work"  # within a batch
         end = service.view(first).result()
         assert isinstance(end, Done)
         assert (end.why, end.answers) == ("finished", 4)
@@ -144,7 +144,7 @@ def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
 
 
 def test_annotators_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
-    """The clock of the server runs for a minute an answer, pages are seen for 5 s of it: nobody is fast."""
+    """The server measures a minute per answer, the pages 5 s: no annotator is flagged as fast."""
     clock = ManualClock()
     with open_study(
         tmp_path, clock, plan=plan_of(annotators={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})
@@ -160,7 +160,7 @@ def test_annotators_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
 def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
     with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2}, stopping=LONG)) as service:
         token = new_annotator(service)
-        assert isinstance(service.act(token, Stop()).result(), Ask)  # in the middle of a batch nothing is finished
+        assert isinstance(service.act(token, Stop()).result(), Ask)  # refused within a batch
         answer(service, token)
         assert isinstance(answer(service, token), Break)
         end = service.act(token, Stop()).result()
@@ -171,7 +171,7 @@ def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
         (person,) = service.snapshot().result().annotators
         assert person.code == end.code
         service.control("stop").result()
-        assert service.view(token).result() == end  # one code
+        assert service.view(token).result() == end  # the code does not change
         state = state_of(service)
     with open_service(service.path) as service:
         assert state_of(service) == state
@@ -189,7 +189,7 @@ def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
         else:
             service.act(token, Decline()).result()
         clock.wait(700)
-        end = service.view(token).result()  # its question is free again
+        end = service.view(token).result()  # the question is released
         state = state_of(service)
         for act in (
             answer_to(service, ask),
@@ -206,7 +206,7 @@ def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
         assert service.snapshot().result().comments == ()
         assert isinstance(end, Done)
         assert end.why == ("erased" if how == "forgotten" else "left")
-        if how == "declined":  # who leaves after work is paid
+        if how == "declined":  # annotators who leave after answers are paid
             assert end.answers == 1
             assert service.snapshot().result().annotators[0].code == end.code is not None
 
@@ -226,7 +226,7 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
         token = new_annotator(service)
         for _ in range(10):
             ask = current_question(service, token)
-            left_system = int(ask.sides[0].html.split()[2][0])  # its system
+            left_system = int(ask.sides[0].html.split()[2][0])  # system of the left output
             act = Answer(assignment=ask.assignment, values={"fluent": 1, "true": 0}, both_bad=True)
             service.act(token, act).result()
             stored = rows(
@@ -276,7 +276,7 @@ def test_an_answer_is_taken_back(tmp_path: Path) -> None:
         assert isinstance(repeated, Ask)
         assert (repeated.sides, repeated.number, repeated.given) == (first.sides, 1, {"": 1})
         assert service.snapshot().result().answers == 0
-        assert service.act(token, Undo(assignment=second.assignment)).result() == repeated  # pressed twice
+        assert service.act(token, Undo(assignment=second.assignment)).result() == repeated  # repeated click
         assert service.act(token, answer_to(service, repeated, -1)).result() == second
         assert service.snapshot().result().primary == before.primary == 1
         assert service.snapshot().result().paid == 1
@@ -321,7 +321,7 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         service.act(first, Skip(assignment=ask.assignment, reason="language")).result()
         assert service.snapshot().result().pairs[0].impossible == 0
         answer(service, second)
-        view = current_question(service, second)  # the same unit is asked of one more person
+        view = current_question(service, second)  # the unit goes to another annotator
         assert view.context == ask.context
         service.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = service.snapshot().result()
@@ -343,8 +343,8 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
     ("looks", "recruit", "longest"), [((2,), "links", 120), ((2, 4), "open", 600), ((2, 4), "links", 3600)]
 )
 def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
-    """Somebody keeps the last question of a look, page open: the other is let go after a lease, or after the longest
-    one (with a link, an hour) where another look may follow; and is asked again when there is something."""
+    """An annotator holds the last question of an interim analysis. The other one is released after a lease, or after
+    the longest lease (an hour with a link) where another analysis may follow, and returns when questions are left."""
     clock = ManualClock()
     plan = plan_of(
         annotators={**FREE, "recruit": recruit}, stopping={"looks": looks, "stop": "decided", "boundary": 9.0}
@@ -352,7 +352,7 @@ def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: 
     with open_study(tmp_path, clock, plan=plan) as service:
         slow, idle = new_annotator(service), new_annotator(service)
         slow_question = current_question(service, slow)
-        clock.wait(30)  # so long takes an answer
+        clock.wait(30)  # time of one answer
         assert isinstance(answer(service, idle), Wait)
         seconds = 0
         while isinstance(view := service.view(idle).result(), Wait) and seconds < 5000:
@@ -362,13 +362,13 @@ def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: 
         assert seconds == longest
         assert isinstance(view, Done)
         assert (view.why, bool(view.code)) == ("no-work", True)
-        assert isinstance(service.view(idle).result(), Wait)  # who looks again waits again
+        assert isinstance(service.view(idle).result(), Wait)  # a reload waits again
         service.act(slow, answer_to(service, slow_question)).result()
         assert isinstance(service.view(idle).result(), Ask if len(looks) > 1 else Done)
 
 
 def skip_all(service: Service, token: str) -> None:
-    """All that somebody is asked, who cannot judge anything."""
+    """Skip all questions of an annotator."""
     while isinstance(view := service.view(token).result(), Ask | Break):
         act = Skip(assignment=view.assignment, reason="other") if isinstance(view, Ask) else Begin()
         service.act(token, act).result()
@@ -395,7 +395,7 @@ def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) 
     with open_service(service.path) as service:
         assert state_of(service) == state
         service.restore("w001").result()
-        service.restore("w002").result()  # what no look has used is impossible again
+        service.restore("w002").result()  # units that no interim analysis used are impossible again
         assert service.snapshot().result().pairs[0].n == 8
         state = state_of(service)
     with open_service(service.path) as service:
@@ -438,21 +438,21 @@ def test_leases(tmp_path: Path) -> None:
         slow, quick, idle = (new_annotator(service) for _ in range(3))
         assert isinstance(service.view(idle).result(), Wait)
         slow_question, quick_question = current_question(service, slow), current_question(service, quick)
-        for _ in range(5):  # whose page is open keeps his question
+        for _ in range(5):  # an open page keeps its question
             clock.wait(50)
             service.seen(quick, quick_question.assignment).result()
-        clock.now -= 3600  # the clock on the wall does not matter
+        clock.now -= 3600  # wall-clock time has no effect
         view = service.view(idle).result()
         assert isinstance(view, Ask)
         assert view.context == slow_question.context
-        assert service.view(slow).result() == slow_question  # it stays on the page of the one who had it
+        assert service.view(slow).result() == slow_question  # the page of the first annotator keeps it
         service.act(slow, answer_to(service, slow_question)).result()
         assert rows(service, "SELECT role, late FROM answers") == [("second", 1)]
         answer(service, idle)
         now = service.snapshot().result()
         assert (now.primary, now.second) == (1, 1)
         clock.wait(1000)
-        assert isinstance(service.view(idle).result(), Ask)  # of the one who left
+        assert isinstance(service.view(idle).result(), Ask)  # the question of the absent annotator
         clock.wait(1000)
         service.view(slow).result()
         last_view = service.act(quick, answer_to(service, quick_question)).result()
@@ -486,7 +486,7 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         assert view.why == "excluded"
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
         assert rows(service, "SELECT count(*) FROM answers WHERE excluded") == [(3,)]
-        answer(service, other_token)  # its own, then the one that is free again
+        answer(service, other_token)  # the open question, then a released one
         answer(service, other_token)
         state = service.snapshot().result()
         assert state.annotators[0].standing == "excluded"
@@ -494,8 +494,8 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         service.restore("w001").result()
         assert sorted(rows(service, "SELECT rater, role FROM battles")) == [
             ("w001", "primary"),
-            ("w001", "second"),  # answered by another one
-            ("w001", "second"),  # another one has it before him
+            ("w001", "second"),  # answered by w002
+            ("w001", "second"),  # w002 holds it
             ("w002", "primary"),
             ("w002", "primary"),
         ]
@@ -510,7 +510,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         ask = current_question(service, token)
         service.control("pause", "lunch").result()
         assert service.view(token).result() == Paused()
-        assert service.act(token, answer_to(service, ask)).result() == Paused()  # what was on the page counts
+        assert service.act(token, answer_to(service, ask)).result() == Paused()  # the submitted answer counts
         service.control("resume").result()
         ask = current_question(service, token)
         service.control("stop").result()
@@ -549,13 +549,13 @@ def test_who_may_come(tmp_path: Path) -> None:
         assert len(service.snapshot().result().annotators) == 1
         for _ in range(2):
             answer(service, first)
-        next_visit = join("ann", visit="2")  # the next batch is a visit of its own
+        next_visit = join("ann", visit="2")  # the next batch is a separate visit
         assert next_visit is not None
         assert isinstance(service.view(next_visit).result(), Instructions)
-        assert [join(f"p{k}") is None for k in range(6)] == [False] * 4 + [True] * 2  # five an hour
+        assert [join(f"p{k}") is None for k in range(6)] == [False] * 4 + [True] * 2  # five per hour
         assert join("p9", "2001:db8::1") is not None
         clock.wait(3601)
-        assert [join(f"q{k}") is None for k in range(4)] == [False, False, False, True]  # nine people
+        assert [join(f"q{k}") is None for k in range(4)] == [False, False, False, True]  # nine annotators
         assert "ann" not in str(rows(service, "SELECT external_hash FROM worker"))
 
 
@@ -570,14 +570,14 @@ def test_who_comes_again_and_again_is_let_in_thirty_times_an_hour(tmp_path: Path
         assert first is not None
         assert [join() is None for _ in range(40)] == [False] * 30 + [True] * 10
         assert rows(service, "SELECT count(*) FROM event WHERE kind = 'token'") == [(30,)]
-        assert isinstance(service.view(first).result(), Instructions)  # the link that is there holds
+        assert isinstance(service.view(first).result(), Instructions)  # the existing link stays valid
         assert join("10.0.0.2") is not None
         clock.wait(3601)
         assert join() is not None
 
 
 def params_of(service: Service) -> Mapping[str, str]:
-    """What the link of the only worker says."""
+    """Return the link parameters of the only worker."""
     (worker,) = service._log.state.workers.values()
     return worker.sessions[0].params
 
@@ -670,7 +670,7 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(service, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
-        service.restore("w001").result()  # the owner's word is the last
+        service.restore("w001").result()  # the owner overrides the rule
         while isinstance(view := service.view(token).result(), Ask | Break):
             if isinstance(view, Break):
                 service.act(token, Begin()).result()
@@ -697,7 +697,7 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
         service.act(token, Comment(text="call secret-ann")).result()
         assert service.snapshot().result().comments[0][:2] == ("w001", "call secret-ann")
         service.forget("w001").result()
-        for file in tmp_path.iterdir():  # not in the log of the database either, while it is served
+        for file in tmp_path.iterdir():  # also not in the write-ahead log during service
             assert b"secret-ann" not in file.read_bytes(), file.name
         end = service.view(token).result()
         assert isinstance(end, Done)
@@ -739,7 +739,7 @@ def test_what_may_change(tmp_path: Path) -> None:
 
 
 def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
-    """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
+    """Peak memory per answer: no rows are kept, and empty or equal objects are shared."""
     plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 150)})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known_questions={})) as service:
         annotators, answers = [new_annotator(service) for _ in range(12)], 600
@@ -751,7 +751,7 @@ def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> Non
         service._log.read()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert peak / answers < 1300  # 1,020; with all rows at once 2,150
+        assert peak / answers < 1300  # measured 1,020; with all rows in memory 2,150
         assert state_of(service) == state
 
 
@@ -781,7 +781,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
 
 
 def test_items_that_come_later_have_their_documents(tmp_path: Path) -> None:
-    """A look on them has the interval of one that knows their documents from the start."""
+    """An interim analysis of later items has the interval of a study that knew their clusters from the start."""
     plan = plan_of(annotators={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
     with open_study(tmp_path, plan=plan, items=8) as service:
         token = new_annotator(service)

@@ -1,4 +1,4 @@
-"""Studies are served to this machine alone unless somebody knows better; a server ends with everything written."""
+"""Servers: local by default, with every answer stored at the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def study(tmp_path: Path) -> Path:
 
 @contextmanager
 def server_process(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A server as a process of its own."""
+    """Run a server as a separate process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "custodes", "annotate", *words],
         stdout=subprocess.PIPE,
@@ -50,7 +50,7 @@ def server_process(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def printed_link(process: subprocess.Popen[str], pattern: str) -> str:
-    """The link in the next line that has one like it."""
+    """Return the first match of `pattern` in the printed lines."""
     assert process.stdout is not None
     for text in process.stdout:
         if match := re.search(pattern, text):
@@ -91,13 +91,13 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
 
 
 def link_starts(study: Path, place: Path, *more: str) -> list[str]:
-    """Where links of one more person begin."""
+    """Invite one annotator, and return the start of the printed links."""
     assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(place), *more]) == 0
     return re.findall(r"(http\S+)/s/", place.read_text(encoding="utf-8"))
 
 
 def output_of_serve(study: Path, port: int) -> list[str]:
-    """What `serve` says at a port, before it is stopped."""
+    """Return the lines that `serve` prints before it is stopped."""
     with server_process("serve", str(study), "--port", str(port)) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
@@ -109,7 +109,7 @@ def output_of_serve(study: Path, port: int) -> list[str]:
 
 
 def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`invite` takes the address from `serve`, and whoever serves elsewhere hears that links lead nowhere."""
+    """`invite` uses the address of `serve`, and `serve` warns about links to another address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     default, local, elsewhere = "http://127.0.0.1:8080", f"http://127.0.0.1:{port}", "https://ask.example.org"

@@ -1,4 +1,4 @@
-"""Simulated people: what careful ones prefer is what was asked for; others do what they always do."""
+"""Simulated annotators: careful ones follow the requested margin, others their habits."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def test_texts_are_told_apart_and_mistakes_are_those_that_were_planted() -> None
 
 
 def facts(context: str) -> list[str]:
-    """The facts of a message, of words that hold each other the longest."""
+    """Return the facts of a message: the longest of several words where one contains the other."""
     return [max((word for word in words if word in context), key=len) for words in FACTS.values()]

@@ -1,4 +1,4 @@
-"""The file of a study: made whole or not at all, known, held by one."""
+"""Study files: complete creation, versions, locks, copies and permissions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_look_at_a_file_gives_no_lock_away(tmp_path: Path) -> None:
-    """Whoever closes a study last may delete its log: a server that lost its locks is nobody to him."""
+    """Reading a file releases no lock of the server; otherwise the last reader could delete the write-ahead log."""
     path = study(tmp_path / "study.db")
     program = (
         "import sqlite3, sys; b = sqlite3.connect(sys.argv[1]); print(*b.execute('SELECT count(*) FROM judgment'))"

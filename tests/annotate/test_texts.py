@@ -1,4 +1,4 @@
-"""Texts made safe: nothing outside the allow-list, no word lost, and what takes too long is ended."""
+"""Safe HTML of texts: only allowed tags, no lost words, and a time limit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HOSTILE = [
 
 
 class Tags(HTMLParser):
-    """Every tag with its attributes."""
+    """HTML parser that collects tags with attributes, comments and declarations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ def test_any_text_is_safe_and_whole(text: str, how: Render) -> None:
     try:
         html = to_html(text, how)
     except UnlikeError:
-        return  # shown plain, which the next test is about
+        return  # shown as plain text, see the next test
     check_allowed(html)
     assert words(visible(html)) == words(text)
 
@@ -168,7 +168,7 @@ def test_formulas_are_drawn_where_they_are_asked_for() -> None:
 
 
 def test_text_that_would_be_lost_is_refused() -> None:
-    nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser goes, which drops it
+    nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser allows, which drops it
     with pytest.raises(UnlikeError):
         to_html(nested, "markdown")
     with pytest.raises(UnlikeError):
@@ -199,7 +199,7 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
 def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     long, slow = "x" * (safe_html.LONGEST + 1), "*a" * 20_000
     with monkeypatch.context() as patch:
-        patch.setattr(rendering, "SECONDS", 0.001)  # which no machine can do
+        patch.setattr(rendering, "SECONDS", 0.001)  # too short for any machine
         result = rendered([slow, long], "markdown", progress=silent)
     assert (result[slow].why, result[long].why) == ("slow", "long")
     result = rendered([slow, "*a*"], "markdown", progress=silent)
@@ -215,6 +215,7 @@ def test_plain_texts_need_nothing_and_markdown_says_what_it_needs(monkeypatch: p
 
 
 def test_the_process_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    """`annotate new` shows what it writes on standard error: a warning of the interpreter, if it were run by `-m`."""
+    """`annotate new` forwards standard error of the process, which under `-m` would contain a warning of the
+    interpreter."""
     assert rendered(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"
     assert capfd.readouterr() == ("", "")

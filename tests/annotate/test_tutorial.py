@@ -1,4 +1,4 @@
-"""The page on asking people is followed: every command runs, and people answer while the study is served."""
+"""The how-to on annotation: every command runs, and simulated annotators answer while the study is served."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ pytest.importorskip("uvicorn")
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "ask-people.md"
 SERVE, DEMO = "custodes annotate serve", "custodes annotate demo"
-"""What goes on until it is ended; the demo has a test of its own (test_serving)."""
+"""Commands that run until they are stopped; test_serving tests the demo."""
 
 
 def lines() -> list[str]:
-    """Python and commands of the page, in its order."""
+    """Return the Python code and the commands of the page in order."""
     code_lines = []
     for language, code in blocks(PAGE, "python", "sh", "text"):
         text = code.replace("\\\n", " ")
@@ -35,7 +35,7 @@ def lines() -> list[str]:
 
 
 def serve(command: str, folder: Path) -> None:
-    """A server as the page starts it, but on a port that is free; who has a link answers."""
+    """Run a server of the page on a free port while annotators with links answer."""
     words = [*command.split(), "--port", "0"]
     process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The verbs of `custodes annotate`: options are the keys of a plan, what is wrong is one line, nothing is half done."""
+"""Verbs of `custodes annotate`: plan keys as options, one-line errors, and no partial results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.commands.annotate_plan import IN_A_FILE
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with texts, a study of them, and what is none."""
+    """Change to a folder with texts, a study and invalid files."""
     monkeypatch.chdir(tmp_path)
     demo_texts(items=6).write_csv("texts.csv")
     cu.annotate.new("texts.csv", "study.db")

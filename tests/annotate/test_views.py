@@ -1,4 +1,4 @@
-"""The views of a study's file say what happened, to any SQLite client."""
+"""Views of the study file for SQLite clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAN = plan_of(
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Two people answer, one takes back, one cannot judge, one is excluded, one is late."""
+    """Yield a service after answers with an undo, a skip, a late answer and an exclusion."""
     clock = ManualClock()
     with open_service(
         study(tmp_path_factory.mktemp("views") / "study.db", plan=PLAN, systems=2, items=20), clock
@@ -106,7 +106,7 @@ def test_battles_are_what_stands(service: Service) -> None:
     assert [(row["item"], row["preference"], row["rater"], row["role"]) for row in rows] == [
         (answer["item"], answer["answer"], answer["rater"], answer["role"]) for answer in answers
     ]
-    assert len({(row["item"], row["rater"]) for row in rows}) == len(rows)  # the last answer of a person
+    assert len({(row["item"], row["rater"]) for row in rows}) == len(rows)  # only the last answer of an annotator
     refused = [row for row in rows if row["preference"] is None]
     assert [(row["invalid"], row["seconds"]) for row in refused] == [("broken", 2.5)]
     primary = [row["item"] for row in rows if row["role"] == "primary" and row["preference"] is not None]

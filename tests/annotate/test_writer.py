@@ -1,4 +1,4 @@
-"""Acts in one transaction: all of them are on the disk before one is acknowledged, and none is half done."""
+"""Transactions of acts: stored before acknowledgement, and complete or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAN = plan_of(
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """A file that may not grow is what a full disk is to SQLite: SQLITE_FULL."""
+    """A limit of pages makes SQLite report SQLITE_FULL, as a full disk does."""
     path = study(tmp_path / "study.db", plan=PLAN, systems=4, items=60)
     with open_service(path) as service:
         token = new_annotator(service)
@@ -54,7 +54,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         state = state_of(service)
         view = service.view(token).result()
         assert isinstance(view, Ask)
-        assert view == ask  # the page is the same, and keeps its answer
+        assert view == ask  # the page does not change
         with pytest.raises(StudyBusy):
             service.act(token, answer_to(service, ask)).result()
         assert state_of(service) == state
@@ -98,7 +98,7 @@ def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
             service.invite(2),
         ]  # type: ignore[list-item]
         cancelled = service.invite(5)
-        assert cancelled.cancel()  # its client is gone
+        assert cancelled.cancel()  # the client has disconnected
         gate.set()
         waiting.result()
         assert [type(future.exception()) for future in futures] == [

@@ -1,4 +1,4 @@
-"""Every page that an annotator can see, of any plan and with any texts, and a site that shows them."""
+"""HTML of every page for annotators, and an application that serves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instruct
 
 PLAN = StudyPlan()
 WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
-"""`Done.why`."""
+"""Values of `Done.why`."""
 
 
 def side(text: str, how: safe_html.Render = "plain") -> Side:
@@ -36,7 +36,7 @@ def ask(context: str, *outputs: str, how: safe_html.Render = "plain", **values: 
 
 
 def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
-    """By name: the HTML of all pages of a study that compares, and of those that it would have if it rated."""
+    """Return the HTML of all pages by name, for a plan of comparisons and its equivalent with ratings."""
     path: dict[str, Any] = {"path": "/s/x"}
     rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:2]))
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
@@ -72,7 +72,7 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
 
 
 def gallery(html_by_name: Mapping[str, str], *, with_policy: bool = True) -> Starlette:
-    """A site of these pages, `/page/NAME`, with the headers of the real one or without."""
+    """Return an application with the pages at `/page/NAME`, with or without the security headers of the site."""
 
     async def page(request: Request) -> Response:
         return HTMLResponse(html_by_name[request.path_params["name"]])

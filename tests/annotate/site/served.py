@@ -1,4 +1,4 @@
-"""The site on a port of this machine, in a thread, for browsers."""
+"""Applications on a local port for browser tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE
 
 @contextmanager
 def serve_app(app: Any) -> Iterator[str]:
-    """The address at which an application is served until the end of the context."""
+    """Serve an application in a thread, and yield its address."""
     import uvicorn
 
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -1,4 +1,4 @@
-"""Studies of real files for tests of the site: made once, copied, opened, asked over HTTP."""
+"""Study files and services for tests of the annotation site."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAN = StudyPlan(
 
 
 def texts(items: int = 30, **outputs: str) -> pl.DataFrame:
-    """Outputs of two systems; `own`: others of the first item, by system's place."""
+    """Return outputs of two systems; `s0` and `s1` in `outputs` replace the texts of a system."""
     default_texts = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
     return pl.DataFrame(
         {
@@ -45,7 +45,7 @@ def new_study(path: Path, plan: StudyPlan = PLAN, **outputs: str) -> Path:
 
 
 def image_study(folder: Path) -> Path:
-    """A study of outputs that are images with a caption; the files are called like the systems."""
+    """Create a study of captioned images; the names of the files contain the names of the systems."""
     from PIL import Image
 
     rows = []
@@ -61,31 +61,30 @@ def image_study(folder: Path) -> Path:
 
 @contextmanager
 def open_copy(template: Path, path: Path) -> Iterator[Service]:
-    """The service of a copy of a study."""
+    """Open the service of a copy of a study."""
     shutil.copy(template, path)
     with Service.open(path) as service:
         yield service
 
 
 def new_token(service: Service) -> str:
-    """A token of somebody new."""
+    """Return the token of a new annotator."""
     ((_, token),) = service.invite(1).result()
     return token
 
 
 def query_rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    """What the file of a study says."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
         return base.execute(query).fetchall()
 
 
 def judgments(path: Path) -> list[tuple[object, ...]]:
-    """Assignment, answer, reason and visible seconds of each, in their order."""
+    """Return assignment, answer, reason and visible seconds of each judgment in order."""
     return query_rows(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
 
 
 def hidden_fields(page: str) -> Mapping[str, str]:
-    """The hidden fields of the first form of a page."""
+    """Return the hidden fields of the first form on a page."""
     form = page[page.index('<form method="post"') :]
     form = form[: form.index("</form>")]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))

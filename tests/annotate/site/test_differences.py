@@ -1,4 +1,4 @@
-"""Marks of the words that differ: all else of the HTML stays as it was."""
+"""Marks on the words that differ between two outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a form says, and what says nothing."""
+"""Acts from submitted forms, and rejection of invalid forms."""
 
 from __future__ import annotations
 

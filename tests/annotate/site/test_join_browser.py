@@ -1,4 +1,4 @@
-"""Forms of our own pages are known as such by a browser, also where it sends no fetch metadata."""
+"""Origin checks of forms in a browser, also without fetch metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize("host", ["127.0.0.1", MAPPED])
 def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
-    """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host: there the origin decides."""
+    """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host, where the origin decides."""
     plan = plan_of(annotators={"recruit": "open"})
     with (
         Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,

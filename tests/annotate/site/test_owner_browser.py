@@ -1,4 +1,4 @@
-"""The owner's pages in a browser: for everybody, and hostile texts are texts, with the content policy and without."""
+"""The owner's pages in a browser: accessibility, and hostile texts with and without the content security policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
 
 def study_with_texts(path: Path, texts: list[str]) -> Service:
-    """A study in which everything that may be somebody's text is one of these."""
+    """Create a study in which every free text is one of `texts`."""
     plan = plan_of(annotators={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
 
     def fill(base: sqlite3.Connection) -> None:
@@ -74,7 +74,7 @@ def services(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
 
 
 def test_no_text_becomes_markup(services: tuple[Service, Service]) -> None:
-    """The pages of the same study with plain words have the same tags."""
+    """Pages with hostile texts have the same tags as pages with plain words."""
     for path in PAGES:
         tags = []
         for service in services:
@@ -95,7 +95,7 @@ def address(services: tuple[Service, Service]) -> Iterator[str]:
 
 @pytest.fixture
 def cookies(address: str, browser: Any) -> Any:
-    """Of somebody who is signed in."""
+    """Return the cookies of a signed-in owner."""
     context = browser.new_context()
     context.new_page().goto(f"{address}/admin?key=the-key")
     session_cookies = context.cookies()
@@ -105,7 +105,7 @@ def cookies(address: str, browser: Any) -> Any:
 
 @pytest.mark.browser
 def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
-    """With the content policy, and in a browser that does not know of it."""
+    """No script runs and no request leaves, with the content security policy and without it."""
     for is_bare in (False, True):
         events: list[str] = []
         context = browser.new_context(bypass_csp=is_bare)
@@ -116,14 +116,14 @@ def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
         counts = [[count(page, address + path.replace("study", name)) for path in PAGES] for name in NAMES]
         assert counts[0] == counts[1]
         assert all(event.startswith(address) for event in events)
-        if is_bare:  # where something runs, it is seen
+        if is_bare:  # the listener detects a script
             with page.expect_event("dialog"):
                 page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
         context.close()
 
 
 def count(page: Any, address: str) -> Any:
-    """How many elements of a kind a page has with everything unfolded."""
+    """Count the elements of each kind on a page with all details open."""
     page.goto(address)
     return page.evaluate(
         "() => { for (const one of document.querySelectorAll('details')) one.open = true;"
@@ -142,7 +142,7 @@ SMALL = """() => [...document.querySelectorAll('button, summary, .button, input:
     ("size", "scheme"), [pytest.param("desktop", "light", marks=pytest.mark.slow), ("phone", "dark")]
 )
 def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size: str, scheme: str) -> None:
-    """No violation of accessibility, nothing that is too small or too wide; without JavaScript."""
+    """Pages have no accessibility violations, no small controls and no horizontal overflow."""
     from axe_playwright_python.sync_playwright import Axe
 
     width, height = SIZES[size]
@@ -163,7 +163,7 @@ def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size:
 def test_a_foreign_page_cannot_pause_a_study(
     address: str, browser: Any, cookies: Any, services: tuple[Service, Service]
 ) -> None:
-    """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
+    """A form on another port of the same host, submitted by the owner's browser, is refused."""
     act = f"{address}/admin/hostile/reopen"
     content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"
     before = state_of(services[0])

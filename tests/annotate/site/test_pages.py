@@ -1,4 +1,4 @@
-"""The HTML of pages: what stands on each, and what does not."""
+"""HTML of the annotator pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASK = ask("Given.", "First.", "Second.")
 
 
 class Parts(HTMLParser):
-    """Start tags with their attributes."""
+    """HTML parser that collects start tags with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ def test_texts_of_the_owner_are_markdown_made_safe() -> None:
     page = pages.of_view(plan, Consent(digest="d"), path="/s/x")
     assert "<strong>Why</strong> &lt;script&gt;" in page
     assert 'lang="fr" dir="auto"' in page
-    assert '<html lang="en" dir="ltr">' in page  # of the words, which are English
+    assert '<html lang="en" dir="ltr">' in page  # language of the interface
 
 
 def test_a_second_language_speaks_throughout() -> None:
     german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
     english, translated = all_pages(PLAN, ASK, EXAMPLE), all_pages(german, ASK, EXAMPLE)
     for name, page in translated.items():
-        if not name.isdecimal():  # errors where no study is known
+        if not name.isdecimal():  # errors belong to no study
             assert '<html lang="de" dir="ltr">' in page, name
             assert page != english[name]
             assert "Comparison" not in page
@@ -120,7 +120,7 @@ def test_the_way_back_to_a_platform() -> None:
 
 
 def test_what_goes_over_the_network_is_small() -> None:
-    """Stylesheet and script together, as they are sent."""
+    """The compressed stylesheet and script have less than 6 KiB in total."""
     files = [file for name, file in pages.static().items() if name.startswith("annotate.")]
     assert {file.type for file in files} == {"text/css", "text/javascript"}
     assert sum(len(file.packed) for file in files) < 6 * 1024

@@ -1,4 +1,4 @@
-"""Every page of an annotator in headless Chromium: for everybody to use; no text runs, no request leaves."""
+"""Annotator pages in headless Chromium: accessibility, and no script or external request from hostile texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LOOK = {
 
 @pytest.fixture(scope="module")
 def page_html() -> dict[str, str]:
-    """All pages of a study in English; with texts of all kinds on the page that asks."""
+    """Return the HTML of all pages in English with several kinds of texts, and of two pages in German."""
     html_by_name = all_pages(PLAN, TEXTS["plain"], EXAMPLE)
     german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
     html_by_name |= {
@@ -73,7 +73,7 @@ def address(page_html: dict[str, str]) -> Iterator[str]:
 
 
 def check_pages(browser: Any, address: str, names: list[str], size: str, scheme: str) -> None:
-    """No violation of accessibility, nothing that is too small or too wide, no word of the browser, no other host."""
+    """Check accessibility, sizes and overflow of pages, and that they log nothing and request no other host."""
     width, height = SIZES[size]
     axe = Axe()
     context = browser.new_context(
@@ -101,7 +101,7 @@ def check_pages(browser: Any, address: str, names: list[str], size: str, scheme:
 
 
 def test_pages_are_for_everybody(browser: Any, address: str, page_html: dict[str, str]) -> None:
-    """Pages of each kind; all in both sizes and schemes are slow."""
+    """A sample of pages; a slow test covers all pages in all sizes and schemes."""
     check_pages(browser, address, ["ask-markdown", "several", "consent", "finished"], "phone", "light")
     check_pages(browser, address, ["ask-arabic", "rate", "ask-long"], "desktop", "dark")
 
@@ -116,7 +116,7 @@ def test_all_pages_in_both_sizes_and_schemes(
 
 
 def hostile(text: str) -> dict[str, str]:
-    """All pages with this text wherever a text of an owner, an output or a platform can stand."""
+    """Return all pages with `text` in every place for a text of an owner, an output or a platform."""
     plan = StudyPlan(
         question=Question(text=text, labels=(text, text)),
         texts=StudyTexts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
@@ -128,7 +128,7 @@ def hostile(text: str) -> dict[str, str]:
 
 
 def all_payloads() -> Ask:
-    """All texts on one page, in all three ways."""
+    """Return a question with all payloads in all three renderings."""
     sides = tuple(side(text, how) for text in PAYLOADS for how in ("plain", "markdown", "markdown+math"))
     context = Side(html="".join(each.html for each in sides))
     return Ask(assignment=1, number=1, of=1, context=context, sides=sides, can_undo=True)
@@ -156,14 +156,14 @@ SEND = """(events) => {
 
 @cache
 def parts_of(page: str) -> int:
-    """How many parts there are that do something."""
+    """Count the interactive elements and resources in the HTML of a page."""
     return sum(
         page.count(f"<{tag}") for tag in ("form", "button", "input", "textarea", "a ", "script", "link", "meta ")
     )
 
 
 def nothing_runs(browser: Any, pairs: Mapping[str, tuple[str, str]], policies: Sequence[bool] = (True, False)) -> None:
-    """Of pairs of a hostile and a quiet page, with the policy and without: no dialog, no other host, the same parts."""
+    """Check that hostile pages run no script, request no other host, and have the elements of a harmless page."""
     html_by_name = {name: page for name, (page, _) in pairs.items()}
     for with_policy in policies:
         events: list[str] = []
@@ -182,7 +182,7 @@ def nothing_runs(browser: Any, pairs: Mapping[str, tuple[str, str]], policies: S
 
 
 def test_no_text_runs(browser: Any) -> None:
-    """All texts at once on pages of each kind; and each as an output of its own, in all three ways."""
+    """All payloads jointly on pages of each kind, and each as an output in all three renderings."""
     assert len(PAYLOADS) >= 60
     every_side = all_payloads()
     calm = ask("a", *("b",) * len(every_side.sides))
@@ -203,7 +203,7 @@ def test_no_text_runs_anywhere(browser: Any, text: str) -> None:
 
 @pytest.mark.slow
 def test_these_texts_do_run_where_they_are_not_made_safe(browser: Any) -> None:
-    """Else the tests above could not fail."""
+    """Most payloads run in unsafe HTML, so the tests above can fail."""
     page = browser.new_page()
     events: list[str] = []
     page.on("dialog", lambda dialog: (events.append(dialog.message), dialog.dismiss()))

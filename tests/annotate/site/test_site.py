@@ -1,4 +1,4 @@
-"""The site over HTTP, from the door to the code at the end: every route, and what each refuses."""
+"""Routes of the annotation site over HTTP, from arrival to completion code, and the errors of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.annotate.site.studying import (
 
 
 class Visitor:
-    """A person with a link and a browser without JavaScript."""
+    """An annotator with a link and a browser without JavaScript."""
 
     def __init__(self, client: TestClient, token: str) -> None:
         self.client, self.path = client, f"/s/{token}"
@@ -45,7 +45,7 @@ class Visitor:
         return reply.text
 
     def first_question(self) -> str:
-        """The first question."""
+        """Give consent, begin, and return the page of the first question."""
         page = self.get()
         if 'value="agree"' in page:
             page = self.post(do="agree", agree="1", digest=hidden_fields(page)["digest"])
@@ -74,7 +74,7 @@ def visitor(service: Service) -> Iterator[Visitor]:
 
 
 def set_recruiting(service: Service, recruit: Any, **annotators: Any) -> None:
-    """Let people come in another way."""
+    """Change how annotators are recruited."""
     plan = replace(service.plan, annotators=replace(service.plan.annotators, recruit=recruit, **annotators))
     service.replan(plan).result()
 
@@ -113,7 +113,7 @@ def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, se
     page = visitor.first_question()
     assert visitor.get() == page
     after = visitor.post(**hidden_fields(page), v0="1")
-    assert visitor.post(**hidden_fields(page), v0="-1") == after  # once more, and another answer
+    assert visitor.post(**hidden_fields(page), v0="-1") == after  # repeated with another answer
     assert visitor.get() == after
     assert len(judgments(service.path)) == 1
 
@@ -147,7 +147,7 @@ def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
 
 
 def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
-    """So that back and reload do not ask whether to send a form once more."""
+    """A redirect follows each form, so that back and reload do not submit it again."""
     page = visitor.first_question()
     headers = {"Sec-Fetch-Mode": "navigate"}
     reply = visitor.client.post(
@@ -263,12 +263,12 @@ def test_an_open_study(service: Service) -> None:
         assert "worker id" not in client.get("/").text
         reply = client.post("/j/hotels", data={"website": ""})
         path = reply.url.path
-        assert f'href="{path}"' in reply.text  # the address that brings back, on the first page
+        assert f'href="{path}"' in reply.text  # the first page shows the address for returning
         question = Visitor(client, path.removeprefix("/s/")).first_question()
-        second_reply = client.post("/j/hotels", data={"worker": "x"})  # whoever comes is somebody new
+        second_reply = client.post("/j/hotels", data={"worker": "x"})  # every arrival is a new annotator
         assert second_reply.url.path != path
         assert "We ask which text is better." in second_reply.text
-        assert hidden_fields(client.get(path).text) == hidden_fields(question)  # where she was
+        assert hidden_fields(client.get(path).text) == hidden_fields(question)  # the same question
         assert client.post("/j/hotels", data={"worker": "x", "website": "spam"}).status_code == 400
     assert query_rows(service.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
     assert query_rows(service.path, "SELECT params FROM session") == [("{}",), ('{"worker": "x"}',)]
@@ -290,7 +290,7 @@ def test_a_worker_types_the_id(service: Service) -> None:
         assert hidden_fields(same_visit.text) == hidden_fields(page)  # the same visit
         for _ in range(3):
             page = visitor.post(**hidden_fields(page), v0="1")
-        assert 'id="code"' in page  # to be pasted into the task
+        assert 'id="code"' in page  # for pasting into the task
         headers = client.get(visitor.path).headers
         assert "set-cookie" not in headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -321,7 +321,7 @@ def test_annotators_of_a_platform(service: Service) -> None:
         assert client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").status_code == 400
         page = client.get("/j/hotels", params=PROLIFIC | {"note": "two words"}).text
         assert dict(hidden_fields(page)) == PROLIFIC
-        assert query_rows(service.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
+        assert query_rows(service.path, "SELECT 1 FROM worker") == []  # opening a link creates no annotator
         reply = client.post("/j/hotels", data=hidden_fields(page))
         visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
         page = visitor.first_question()

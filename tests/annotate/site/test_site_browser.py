@@ -1,4 +1,4 @@
-"""A person at the site, in headless Chromium, with the real service behind it."""
+"""An annotator's session in headless Chromium with the real service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.browser
 
 DEAD = 650
-"""Milliseconds after which a new question may be answered."""
+"""Milliseconds until a new question accepts an answer."""
 
 
 ASPECTS = ("Adequacy", "Fluency", "Coherence", "Relevance")
@@ -47,12 +47,12 @@ LONG = {
 
 
 class Session(NamedTuple):
-    """A person's browser: its page, the address of the session, the study, and all bytes that came."""
+    """A session in a browser: page, address, service, bodies of all responses, and browser context."""
 
     page: Any
     url: str
     service: Service
-    came: list[bytes]
+    bodies: list[bytes]
     context: Any
 
 
@@ -78,7 +78,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def start(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[Callable[..., Session]]:
-    """From the name of a study and options of a browser to somebody there; no request may leave, no name may come."""
+    """Yield a function that opens a session on a study; then check for errors, external requests and system names."""
     with ExitStack() as stack:
         bodies: list[bytes] = []
         requested: list[str] = []
@@ -119,7 +119,7 @@ def start(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[
 def _body(reply: Any) -> bytes:
     try:
         return reply.body()
-    except Exception:  # redirects have none
+    except Exception:  # redirects have no body
         return b""
 
 
@@ -128,7 +128,7 @@ def wait_for_number(page: Any, n: int, of: int = 3) -> None:
 
 
 def pass_dead_time(page: Any) -> None:
-    """When a new question may be answered."""
+    """Advance the clock until a new question accepts an answer."""
     page.clock.fast_forward(DEAD)
 
 
@@ -138,7 +138,7 @@ def answers(service: Service) -> list[object]:
 
 def test_a_batch_by_keyboard(start: Callable[..., Session]) -> None:
     page, _, service, _, _ = start(consented=False)
-    for key in ("Tab", "Space", "Tab", "Enter"):  # the box, the button
+    for key in ("Tab", "Space", "Tab", "Enter"):  # the checkbox, then the button
         page.keyboard.press(key)
     page.get_by_role("heading", name="Instructions").wait_for()
     page.keyboard.press("Tab")
@@ -151,7 +151,7 @@ def test_a_batch_by_keyboard(start: Callable[..., Session]) -> None:
     page.get_by_role("heading", name="Time for a break").wait_for()
     flips = [flip for (flip,) in query_rows(service.path, "SELECT flip FROM assignment ORDER BY assignment")]
     assert answers(service) == [(-1 if flip else 1) * value for flip, value in zip(flips, (1, -1, 0), strict=True)]
-    assert all(0 < float(str(row[3])) < PATIENCE for row in judgments(service.path))  # no longer than the server waited
+    assert all(0 < float(str(row[3])) < PATIENCE for row in judgments(service.path))  # at most the time of the server
 
 
 def test_a_batch_by_mouse(start: Callable[..., Session]) -> None:
@@ -169,7 +169,7 @@ def test_a_batch_by_mouse(start: Callable[..., Session]) -> None:
     assert page.locator("summary").count() == 2
     assert judgments(service.path)[-1][2] == "broken"
     page.locator("summary", has_text="Comment").click()
-    page.locator("textarea").fill("1 2 0 what is this?")  # keys within a text answer nothing
+    page.locator("textarea").fill("1 2 0 what is this?")  # keys in a text field are no answers
     page.keyboard.press("1")
     page.get_by_role("button", name="Send").click()
     page.get_by_role("status").get_by_text("your comment has been sent").wait_for()
@@ -179,7 +179,7 @@ def test_a_batch_by_mouse(start: Callable[..., Session]) -> None:
     page.get_by_role("status").get_by_text("withdrawn").wait_for()
     page.get_by_role("link", name="Instructions").click()
     page.get_by_role("dialog").get_by_text("Read both.").wait_for()
-    page.keyboard.press("1")  # behind the dialogue nothing is answered
+    page.keyboard.press("1")  # keys behind a dialog are no answers
     page.get_by_role("button", name="Close").click()
     assert len(judgments(service.path)) == 4
 
@@ -189,8 +189,8 @@ def test_a_batch_by_touch(start: Callable[..., Session]) -> None:
     for n in (1, 2, 3):
         wait_for_number(page, n)
         bar, second = page.locator(".bar").bounding_box(), page.locator(".sides .card").nth(1).bounding_box()
-        assert bar["y"] + bar["height"] <= 845  # within reach without scrolling
-        assert second["width"] > 340  # stacked
+        assert bar["y"] + bar["height"] <= 845  # visible without scrolling
+        assert second["width"] > 340  # outputs are stacked
         pass_dead_time(page)
         page.get_by_role("button", name="2 is better").tap()
     page.get_by_role("heading", name="Time for a break").wait_for()
@@ -207,7 +207,7 @@ def test_a_batch_without_javascript(start: Callable[..., Session]) -> None:
         page.get_by_role("button", name="Equal").click()
     page.get_by_role("button", name="Continue").click()
     wait_for_number(page, 1)
-    page.go_back()  # no question whether to send a form again
+    page.go_back()  # no prompt to submit a form again
     page.reload()
     wait_for_number(page, 1)
     page.get_by_role("link", name="Instructions").click()
@@ -227,7 +227,7 @@ def test_fast_presses_are_one_answer(start: Callable[..., Session]) -> None:
     page, _, service, _, _ = start()
     wait_for_number(page, 1)
     status = page.get_by_role("status")
-    page.keyboard.press("1")  # nobody has read anything
+    page.keyboard.press("1")  # before the dead time has passed
     status.get_by_text("came too fast").wait_for()
     pass_dead_time(page)
     assert answers(service) == []
@@ -264,7 +264,7 @@ def test_reload_back_and_two_tabs(start: Callable[..., Session]) -> None:
     pass_dead_time(second_tab)
     second_tab.get_by_role("button", name="1 is better").click()
     wait_for_number(second_tab, 2)
-    page.get_by_role("button", name="2 is better").click()  # the same question, in the tab that is behind
+    page.get_by_role("button", name="2 is better").click()  # the same question in the outdated tab
     wait_for_number(page, 2)
     assert page.locator(".sides").inner_text() == second_tab.locator(".sides").inner_text()
     assert len(answers(service)) == 1
@@ -365,7 +365,7 @@ def test_next_is_in_sight_beside_long_texts(start: Callable[..., Session], name:
     assert is_in_sight(button)
     assert page.evaluate("scrollY") == 0
     pass_dead_time(page)
-    button.click()  # asks for what is missing, and shows it above the button
+    button.click()  # shows the missing fields above the button
     choices = page.locator(".bar :is([type=radio], [type=number])")
     assert answers(service) == []
     assert is_in_sight(button, choices.first)
@@ -398,7 +398,7 @@ def test_ratings(start: Callable[..., Session]) -> None:
 
 def test_a_slider_with_its_number(start: Callable[..., Session]) -> None:
     page, _, service, _, _ = start("slide")
-    assert page.locator("[type=number]").input_value() == ""  # nothing is suggested
+    assert page.locator("[type=number]").input_value() == ""  # no default value
     pass_dead_time(page)
     page.get_by_role("button", name="Next").click()
     page.wait_for_timeout(100)

@@ -1,4 +1,4 @@
-"""The words of the pages: the same in every language, all used, none missing."""
+"""Translations of the interface: the same keys and placeholders in every language, all of them used."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_language_without_words_is_english() -> None:
 
 
 def test_instructions_and_pages_name_outputs_as_the_question_does() -> None:
-    """The noun of the question, or of the plan, else the default; whatever braces it has."""
+    """The noun is that of the plan, else of the question, else the default; it may contain braces."""
     for text, noun, name in (
         ("Which summary is better?", "", "Summary"),
         ("Which summary is better?", "digest", "Digest"),
