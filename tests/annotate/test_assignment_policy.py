@@ -43,7 +43,7 @@ def draw_choices(service: Service, token: str) -> list[assignment_policy.NextQue
 
 
 @pytest.mark.parametrize("systems", [2, 4])
-def test_chances_are_true(tmp_path: Path, systems: int) -> None:
+def test_logged_probabilities_match_frequencies(tmp_path: Path, systems: int) -> None:
     plan = plan_of(annotators={"batch": 30, **UNKNOWN, "overlap": 0.2})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=systems)) as service:
         for k in range(4):
@@ -67,7 +67,7 @@ def test_chances_are_true(tmp_path: Path, systems: int) -> None:
         assert max(first) < 10  # within the interim analysis
 
 
-def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
+def test_roles_have_their_logged_probabilities(tmp_path: Path) -> None:
     plan = plan_of(annotators={**UNKNOWN, "overlap": 0.3})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
         work(service, [new_annotator(service) for _ in range(25)])
@@ -118,7 +118,7 @@ def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
     )  # drawn per pair
 
 
-def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
+def test_shares_are_limited_with_open_recruitment(tmp_path: Path) -> None:
     plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, "recruit": "open", **UNKNOWN})
     with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [new_annotator(service) for _ in range(4)]
@@ -141,7 +141,7 @@ def test_few_annotators_with_links_share_all_of_it(tmp_path: Path, annotators: i
         assert max(worker.load[0] for worker in state.workers.values()) <= -(-40 // annotators)
 
 
-def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
+def test_absent_annotators_take_no_share(tmp_path: Path) -> None:
     plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, **UNKNOWN})
     with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [new_annotator(service) for _ in range(4)]
@@ -202,7 +202,7 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "outcome"), [((1, 1, -1), (4, 0, 0)), ((1, 0, 0), (4, 0, 0)), ((1, 0, -1), (0, 4, 0))], ids=str
 )
-def test_three_answers_are_one_by_the_sign_of_their_sum(
+def test_three_answers_count_by_the_sign_of_their_sum(
     tmp_path: Path, values: tuple[int, ...], outcome: tuple[int, ...]
 ) -> None:
     plan = plan_of(
@@ -250,7 +250,7 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         assert state_of(service) == state
 
 
-def test_what_cannot_be_rated_costs_no_budget() -> None:
+def test_skipped_outputs_cost_no_budget() -> None:
     quota = Quota(budget=3)
     quota.add([3, 1])
     assert [quota.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
@@ -275,7 +275,7 @@ def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
         assert (now.primary, now.pairs[0].answered) == (9, 3)
 
 
-def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
+def test_ratings_of_an_item_are_by_one_annotator_and_not_adjacent(tmp_path: Path) -> None:
     plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
         tokens = [new_annotator(service) for _ in range(2)]
@@ -292,7 +292,7 @@ def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
         assert sum(a == b for a, b in pairwise(items)) <= 1  # only at the end
 
 
-def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
+def test_logged_probabilities_of_ratings_match_frequencies(tmp_path: Path) -> None:
     plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
         for n in (9, 14):

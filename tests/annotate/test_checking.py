@@ -32,23 +32,23 @@ def of_texts(tmp_path: Path, rows: dict[str, list[str]], **columns: object) -> l
         schema=["item", "system", "text"],
         orient="row",
     ).with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-    place = tmp_path / "study.db"
-    new(frame, place, plan=SOUND)
-    return rules(place)
+    path = tmp_path / "study.db"
+    new(frame, path, plan=SOUND)
+    return rules(path)
 
 
 def test_a_sound_study_has_no_problem(tmp_path: Path) -> None:
-    place = new(texts(items=40), tmp_path / "study.db", plan=SOUND)
-    before = place.read_bytes()
-    result = check(place)
+    path = new(texts(items=40), tmp_path / "study.db", plan=SOUND)
+    before = path.read_bytes()
+    result = check(path)
     assert result.problems.height == 0
     assert list(result.told()) == ["no problems found"]
     assert result.status == 0
     assert result.summary.select("items", "systems", "pairs", "questions", "known").row(0) == (40, 3, 3, 120, 20)
-    assert place.read_bytes() == before
+    assert path.read_bytes() == before
 
 
-def test_outputs_that_say_who_wrote_them(tmp_path: Path) -> None:
+def test_outputs_that_name_their_system(tmp_path: Path) -> None:
     rows = {"A": [f"a {k}." for k in range(40)], "Birch": [f"b {k}." for k in range(40)]}
     rows["A"][3] = "As an AI language model, I cannot say."
     rows["Birch"][7] = "I am Claude, made by Anthropic."
@@ -77,7 +77,7 @@ def test_form_that_differs_between_systems(tmp_path: Path) -> None:
         *(('He says "yes"', False), ("see https://a.example/b", False), ("Paris", False), ("# In a word", False)),
     ],
 )
-def test_what_ends_within_a_sentence(text: str, is_cut: bool) -> None:
+def test_truncated_outputs(text: str, is_cut: bool) -> None:
     texts_by_system = {"A": [text] * 40, "B": ["Whole."] * 40}
     items = tuple(Item(label=f"i{k}") for k in range(40))
     outputs = {
@@ -100,7 +100,7 @@ def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, expected: list[
 
 
 @pytest.mark.slow
-def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studies_at_most() -> None:
+def test_false_warnings_about_form_are_rare() -> None:
     rng = np.random.default_rng(0)
     n_flagged = 0
     for _ in range(1000):
@@ -147,9 +147,9 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         (StudyPlan(texts=SOUND.texts, stopping=Ending(boundary="none")), 40, "no-boundary"),
     ],
 )
-def test_plans_that_would_fool_somebody(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
-    place = new(texts(items=items), tmp_path / "study.db", plan=plan)
-    result = check(place)
+def test_problems_of_plans(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
+    path = new(texts(items=items), tmp_path / "study.db", plan=plan)
+    result = check(path)
     assert rule in result.problems["rule"].to_list()
     severity = result.problems.filter(pl.col("rule") == rule)["severity"][0]
     assert result.status == int(severity != "info")
@@ -157,16 +157,16 @@ def test_plans_that_would_fool_somebody(plan: StudyPlan, items: int, rule: str, 
 
 def test_gold_that_runs_out(tmp_path: Path) -> None:
     gold = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["1"]})
-    place = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
-    assert rules(place) == ["little-gold", "known-answers"]
+    path = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
+    assert rules(path) == ["little-gold", "known-answers"]
 
 
 def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> None:
-    place = new(texts(), tmp_path / "study.db", plan=SOUND)
-    with closing(sqlite3.connect(place)) as base, base:
+    path = new(texts(), tmp_path / "study.db", plan=SOUND)
+    with closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE plan SET json = '{}x'")
     with pytest.raises(InputError, match="this study cannot be read"):
-        check(place)
+        check(path)
     with pytest.raises(InputError, match="not a study"):
         check(Path(__file__))
     with pytest.raises(InputError, match="no such file"):

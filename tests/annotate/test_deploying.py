@@ -99,7 +99,7 @@ def certificate(folder: Path) -> None:
 def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: str) -> str:
     """Return the page's nginx block with the ports, paths and limits of this test."""
     text = block("nginx")
-    for was, now in {
+    for old, new in {
         "listen 80;": f"listen 127.0.0.1:{plain};",
         "listen 443 ssl;": f"listen 127.0.0.1:{secure} ssl;",
         "/etc/letsencrypt/live/ask.example.org/": f"{folder}/",
@@ -108,8 +108,8 @@ def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: 
         "_timeout 10s;": f"_timeout {timeout};",
         "limit_conn people 100;": f"limit_conn people {CONNECTIONS};",
     }.items():
-        assert was in text, was
-        text = text.replace(was, now)
+        assert old in text, old
+        text = text.replace(old, new)
     text, n = re.subn(r"\n *listen \[::\]:(80|443)( ssl)?;", "", text)  # not every machine has IPv6
     assert n == 2
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -149,10 +149,10 @@ def http_status(port: int) -> int:
 
 
 @contextmanager
-def run_nginx(place: Path) -> Iterator[None]:
+def run_nginx(path: Path) -> Iterator[None]:
     assert NGINX is not None
     process = subprocess.Popen(
-        [NGINX, "-e", str(place.with_name("start.log")), "-c", str(place)],
+        [NGINX, "-e", str(path.with_name("start.log")), "-c", str(path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -201,7 +201,7 @@ def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
 
 
 @needs_nginx
-def test_somebody_answers(proxy: Proxy) -> None:
+def test_an_annotator_begins(proxy: Proxy) -> None:
     assert proxy.ask("GET", f"/s/{proxy.token}")[0] == 200
     body = urlencode({"do": "begin"})
     assert proxy.ask("POST", f"/s/{proxy.token}", body, Content_Type=FORM, Origin=f"https://{NAME}")[0] == 200
@@ -218,14 +218,14 @@ def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
 
 
 @needs_nginx
-def test_large_bodies_end_at_the_proxy(proxy: Proxy) -> None:
+def test_the_proxy_refuses_large_bodies(proxy: Proxy) -> None:
     status, _, text = proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
     assert status == 413
     assert "nginx" in text
 
 
 @needs_nginx
-def test_slow_requests_are_not_waited_for(tmp_path: Path) -> None:
+def test_slow_requests_time_out(tmp_path: Path) -> None:
     """Requests with incomplete headers or an incomplete body time out."""
 
     def reply_of(proxy: Proxy, request: bytes) -> bytes:
@@ -234,9 +234,9 @@ def test_slow_requests_are_not_waited_for(tmp_path: Path) -> None:
             line.sock.sendall(request)
             return line.sock.recv(65536) or b"HTTP/1.1 408 without words"
 
-    with run_proxy(tmp_path, timeout="500ms") as hasty:
+    with run_proxy(tmp_path, timeout="500ms") as fast_proxy:
         for request in (b"GET /", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"):
-            assert b" 408 " in until(lambda request=request: reply_of(hasty, request)).partition(b"\r\n")[0]
+            assert b" 408 " in until(lambda request=request: reply_of(fast_proxy, request)).partition(b"\r\n")[0]
 
 
 @needs_nginx
@@ -263,20 +263,20 @@ def test_logs_hold_no_link(proxy: Proxy) -> None:
     line = re.compile(r"^\d{4}-\d\d-\d\dT\S+ GET 200 \d+\.\d+$", re.MULTILINE)
     until(lambda: line.search((proxy.folder / f"{NAME}.log").read_text()))  # written after the reply
     assert not (proxy.folder / "usual.log").read_text()
-    for place in proxy.folder.glob("*.log"):
-        assert proxy.token not in place.read_text()
-        assert "/s/" not in place.read_text()
+    for path in proxy.folder.glob("*.log"):
+        assert proxy.token not in path.read_text()
+        assert "/s/" not in path.read_text()
 
 
 def test_the_plan_of_a_platform(tmp_path: Path) -> None:
-    place = tmp_path / "study.toml"
-    place.write_text(block("toml"), encoding="utf-8")
-    annotators = read_plan(place).annotators
+    path = tmp_path / "study.toml"
+    path.write_text(block("toml"), encoding="utf-8")
+    annotators = read_plan(path).annotators
     assert (annotators.recruit, annotators.worker_id, annotators.codes.finished) == ("open", "PROLIFIC_PID", "C1XXXXXX")
     assert annotators.return_url.endswith("complete?cc={code}")
 
 
-def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_systemd_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command of the systemd unit exists, and systemd accepts the unit where it is installed."""
     from custodes import cli
 
@@ -287,8 +287,8 @@ def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.Capture
     for option in re.findall(r"--[\w-]+", command):
         assert option in help_text
     if shutil.which("systemd-analyze"):
-        place = tmp_path / "custodes.service"
+        path = tmp_path / "custodes.service"
         text = re.sub(r"^(ExecStart=)\S+/custodes", r"\1/bin/true", unit, flags=re.MULTILINE)
-        place.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
-        result = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True, check=False)
+        path.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
+        result = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
         assert "Unknown" not in result.stderr

@@ -55,7 +55,7 @@ def test_annotators_decide_and_nobody_is_left_waiting(study: Path) -> None:
     assert all(decision == 1 for _, decision in decided)  # systems are ordered by quality
 
 
-def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
+def test_the_live_engine_makes_the_same_decisions(study: Path) -> None:
     """The live engine makes the same decisions after the same number of answers."""
     preferences = {
         (item, a, b): preference

@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
     return study_path
 
 
-def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
+def test_an_export_is_read_back(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
     assert {file.name for file in folder.iterdir()} == FILES
     study = read(path)
@@ -75,7 +75,7 @@ def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("systems", [("Aster", "Birch"), ("0", "1"), ("-1", "0"), ("aa", "ab"), ("a", "ba")], ids=str)
 @pytest.mark.parametrize("answers", [(1, 0, 1), (0, 0, 0), (1, 1, 1), (0, -1, 0)], ids=str)
-def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
+def test_preferences_are_not_read_as_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
     """Numeric preferences are not confused with systems or orders of the same name."""
     study_path = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
     with closing(connected(study_path)) as base:
@@ -83,11 +83,11 @@ def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: t
             say(base, Said(worker=1, item=f"d{k}", first=systems[0], second=systems[1], answer=value, flip=k % 2))
     study = read(study_path)
     assert study.preferences.frame["preference"].to_list() == [*answers]
-    for place in (f"{study_path}::battles", export(study_path, tmp_path / "out") / "battles.csv"):
-        assert read(place).preferences.frame.equals(study.preferences.frame), place
+    for path in (f"{study_path}::battles", export(study_path, tmp_path / "out") / "battles.csv"):
+        assert read(path).preferences.frame.equals(study.preferences.frame), path
 
 
-def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
+def test_no_field_of_the_texts_is_lost(tmp_path: Path) -> None:
     """No field of an item or output is lost from the input to the study, with later items, and in the export."""
     rows = [
         {
@@ -102,16 +102,16 @@ def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
     for name, some in (("first", rows[:2]), ("later", rows[2:]), ("all", rows)):
         lines = "".join(json.dumps(row) + "\n" for row in some)
         (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    place = new(tmp_path / "first.jsonl", tmp_path / "study.db")
-    add(place, tmp_path / "later.jsonl")
+    path = new(tmp_path / "first.jsonl", tmp_path / "study.db")
+    add(path, tmp_path / "later.jsonl")
     expected = read(tmp_path / "all.jsonl").outputs
-    out = export(place, tmp_path / "out")
-    for outputs in (read(place).outputs, read(out / "outputs.jsonl").outputs):
+    out = export(path, tmp_path / "out")
+    for outputs in (read(path).outputs, read(out / "outputs.jsonl").outputs):
         assert outputs.sources.sort("item").equals(expected.sources.sort("item"))
         assert outputs.texts.sort("item", "system").equals(expected.texts.sort("item", "system"))
 
 
-def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
+def test_every_answer_is_exported(path: Path, tmp_path: Path) -> None:
     answers = pl.read_csv(export(path, tmp_path / "out") / "answers.csv")
     assert answers.height == 6
     assert answers.filter(pl.col("taken_back") == 1)["answer"].to_list() == [1.0]
@@ -129,7 +129,7 @@ def test_the_signature_counts_the_rows(path: Path, tmp_path: Path) -> None:
         assert signature[name].startswith(f"{table.height} rows, sha256 ")
 
 
-def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
+def test_the_signature_of_a_study_with_a_peek(path: Path, tmp_path: Path) -> None:
     with closing(connected(path)) as base:
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
     signature = (export(path, tmp_path / "out") / "signature.txt").read_text()
@@ -167,7 +167,7 @@ def test_names_that_a_spreadsheet_would_run_are_text_in_it_and_the_same_study(pa
     assert set(read(battles).systems) <= {f"'{name}" for name in study.systems}
 
 
-def test_names_of_a_platform_are_told_where_they_are_asked_for(path: Path, tmp_path: Path) -> None:
+def test_external_ids_are_exported_on_request(path: Path, tmp_path: Path) -> None:
     plain = export(path, tmp_path / "plain")
     assert not [file for file in plain.iterdir() if b"external-" in file.read_bytes() or b"hash" in file.read_bytes()]
     named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
@@ -229,7 +229,7 @@ def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(file.name for file in tmp_path.iterdir() if not file.name.startswith("study.db")) == ["out"]
 
 
-def test_what_is_no_study(tmp_path: Path) -> None:
+def test_other_files_cannot_be_exported(tmp_path: Path) -> None:
     ratings_file = tmp_path / "a.csv"
     ratings_file.write_text("item,system,ann\n1,A,1\n")
     with pytest.raises(
@@ -248,7 +248,7 @@ def test_what_is_no_study(tmp_path: Path) -> None:
     ],
     ids=["decision", "look", "sum", "open"],
 )
-def test_looks_that_cannot_be(path: Path, tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_invalid_interim_analyses(path: Path, tmp_path: Path, changes: dict[str, object], message: str) -> None:
     looks = pl.read_csv(export(path, tmp_path / "out") / "looks.csv").head(1)
     table = looks.with_columns(**{name: pl.lit(value) for name, value in changes.items()})
     with pytest.raises(InputError, match=message):

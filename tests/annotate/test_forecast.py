@@ -26,7 +26,7 @@ from tests.annotate.studies import answer, new_annotator, open_service, plan_of,
 PAIRS = 10
 
 
-def test_nothing_is_left_of_a_study_that_is_over() -> None:
+def test_a_finished_study_needs_no_answers() -> None:
     closed = pair(is_open=False, n=20, wins=18, losses=2, decision=1, looks_done=2, answered=20)
     for now in (snapshot(closed), snapshot(pair(), state="stopped")):
         assert forecast(now).answers == Range(0, 0, 0)
@@ -46,7 +46,7 @@ def test_ratings_are_asked_as_planned() -> None:
     assert forecast(now).answers == Range(88, 88, 88)
 
 
-def test_answers_are_those_of_annotators_where_several_are_one_answer() -> None:
+def test_answers_count_every_annotator_of_a_majority() -> None:
     current = snapshot(pair(second="", looks=0, answered=12, wanted=50))
     for budget, remaining in ((None, 3 * 38), (100, 100)):
         plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=Ending(budget=budget))
@@ -94,12 +94,12 @@ def test_money_and_wage() -> None:
     assert forecast(snapshot(pair(), plan=plan, annotators=(slow, person(3, seconds=90.0, answers=40)))).is_low
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_wage_and_hours_are_unknown_without_data() -> None:
     ahead = forecast(snapshot(pair(), annotators=(person(1, seconds=3.0, answers=29),)))
     assert (ahead.wage, ahead.hours, ahead.is_low) == (None, None, False)
 
 
-def test_others_than_deciding_answers_are_paid_too() -> None:
+def test_second_ratings_and_known_questions_are_paid() -> None:
     """40 primary answers of 4 annotators, with second ratings (12 % of all, plus 3) and known questions (3 in 15)."""
     pairs = [pair(second=str(i), looks=0, wanted=10) for i in range(4)]
     annotators = tuple(person(i, answers=0) for i in range(4))
@@ -203,19 +203,19 @@ def test_what_is_paid_until_the_end_is_covered(
     )
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
-        good = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
+        strengths = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
         with open_service(path) as service, closing(Answering(path)) as answering:
             forecasts = _forecasts_at_marks(
-                service, [new_annotator(service) for _ in range(annotators)], answering, good, marks, rng
+                service, [new_annotator(service) for _ in range(annotators)], answering, strengths, marks, rng
             )
             paid = service.snapshot().result().paid
-        for mark, (then, ahead) in forecasts.items():
-            covered.setdefault(mark, []).append(ahead.low <= paid - then <= ahead.high)
+        for mark, (paid_before, ahead) in forecasts.items():
+            covered.setdefault(mark, []).append(ahead.low <= paid - paid_before <= ahead.high)
     assert {mark: round(float(np.mean(hits)), 2) for mark, hits in covered.items() if np.mean(hits) < 0.7} == {}
 
 
 def _forecasts_at_marks(
-    service: Service, annotators: list[str], answering: Answering, good: dict[str, float], marks: Any, rng: Random
+    service: Service, annotators: list[str], answering: Answering, strengths: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
     """Return the paid answers and the forecast of further ones at each mark."""
     forecasts: dict[int, tuple[int, Range]] = {}
@@ -231,7 +231,7 @@ def _forecasts_at_marks(
                 question = answering.question(view.assignment)
                 value = question.expected
                 if value is None:
-                    better = good[question.shown[0]] - good[question.shown[1]] + rng.gauss(0, 1)
+                    better = strengths[question.shown[0]] - strengths[question.shown[1]] + rng.gauss(0, 1)
                     value = 0 if abs(better) < 0.3 else 1 if better > 0 else -1
                 answer(service, token, value)
                 is_moving = True

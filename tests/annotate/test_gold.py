@@ -31,15 +31,15 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         "example,,,,Say hi,Hi,<b>,1,It is a greeting\n"
         "qualification,i1,A,B,,,,equal,\n"
     )
-    place = new(texts(), tmp_path / "study.db", plan=PLAN, gold=gold)
-    with connection(place) as base:
+    path = new(texts(), tmp_path / "study.db", plan=PLAN, gold=gold)
+    with connection(path) as base:
         rows = base.execute("SELECT kind, context, first, second, expected, why FROM gold ORDER BY gold").fetchall()
     assert rows == [
         ("gold", "", "<p>C says 0</p>", "<p>A says 0</p>", -1, "A is clear"),
         ("example", "<p>Say hi</p>", "<p>Hi</p>", "<p>&lt;b&gt;</p>", 1, "It is a greeting"),
         ("qualification", "", "<p>A says 1</p>", "<p>B says 1</p>", 0, ""),
     ]
-    items_by_pair = orders(place)
+    items_by_pair = orders(path)
     assert "i0" not in items_by_pair["A", "C"]
     assert "i1" not in items_by_pair["A", "B"]
     assert {pair: len(items) for pair, items in items_by_pair.items()} == {
@@ -68,7 +68,7 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],
 )
-def test_rows_that_cannot_be_asked_are_named(row: dict[str, str], message: str) -> None:
+def test_invalid_rows_are_named(row: dict[str, str], message: str) -> None:
     whole = {"item": "i0", "system_a": "A", "system_b": "B", "expected": "1", **row}
     with pytest.raises(InputError) as error:
         read_gold(pl.DataFrame([whole]), material(), PLAN)
@@ -88,7 +88,7 @@ def test_a_question_has_one_answer() -> None:
         read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["y"], "expected": ["1"]}), material(), RATE)
 
 
-def test_what_is_expected_is_what_annotators_can_answer() -> None:
+def test_expected_answers_must_be_possible() -> None:
     equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
     with pytest.raises(InputError, match=r"does not allow this answer \(equal = false\)"):
         read_gold(equal, material(), StudyPlan(question=Question(equal=False)))
@@ -125,6 +125,6 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
 
 def test_attention_checks_of_the_owner_take_the_place_of_ours(tmp_path: Path) -> None:
     gold = pl.DataFrame({"kind": ["attention"], "text_a": ["Press 1"], "text_b": ["no"], "expected": ["1"]})
-    place = new(texts(), tmp_path / "study.db", gold=gold)
-    with connection(place) as base:
+    path = new(texts(), tmp_path / "study.db", gold=gold)
+    with connection(path) as base:
         assert base.execute("SELECT count(*) FROM gold").fetchone() == (1,)

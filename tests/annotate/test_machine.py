@@ -66,8 +66,8 @@ class Study(RuleBasedStateMachine):
             self.service.close()
             self.folder.cleanup()
 
-    def view(self, who: int) -> tuple[str, View | None]:
-        token = self.annotators[who % len(self.annotators)]
+    def view(self, annotator: int) -> tuple[str, View | None]:
+        token = self.annotators[annotator % len(self.annotators)]
         return token, self.service.view(token).result()
 
     @precondition(lambda self: len(self.annotators) < 8)
@@ -76,10 +76,10 @@ class Study(RuleBasedStateMachine):
         self.annotators += [new_annotator(self.service) for _ in range(n)]
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
-    def work(self, who: int, value: int, times: int) -> None:
+    @rule(annotator=INDEX, value=VALUE, times=st.integers(1, 6))
+    def work(self, annotator: int, value: int, times: int) -> None:
         for k in range(times):
-            token, view = self.view(who + k)
+            token, view = self.view(annotator + k)
             self.clock.wait(3)
             if isinstance(view, Ask):
                 act = answer_to(self.service, view, value)
@@ -89,41 +89,41 @@ class Study(RuleBasedStateMachine):
                 self.service.act(token, Begin()).result()
 
     @precondition(lambda self: self.sent)
-    @rule(which=INDEX)
-    def again(self, which: int) -> None:
-        token, act = self.sent[-1 - which % len(self.sent)]
+    @rule(index=INDEX)
+    def again(self, index: int) -> None:
+        token, act = self.sent[-1 - index % len(self.sent)]
         before = self.rows()
         self.service.act(token, act).result()
         assert self.rows() == before
 
     @precondition(lambda self: self.sent)
-    @rule(which=INDEX, who=INDEX)
-    def replayed(self, which: int, who: int) -> None:
-        token, act = self.sent[-1 - which % len(self.sent)]
-        other_token = self.annotators[who % len(self.annotators)]
+    @rule(index=INDEX, annotator=INDEX)
+    def replayed(self, index: int, annotator: int) -> None:
+        token, act = self.sent[-1 - index % len(self.sent)]
+        other_token = self.annotators[annotator % len(self.annotators)]
         if other_token != token:
             assert self.service.act(other_token, act).result() is None
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def skip(self, who: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX)
+    def skip(self, annotator: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
             self.service.act(token, Skip(assignment=view.assignment, reason="broken")).result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def undo(self, who: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX)
+    def undo(self, annotator: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
             after = self.service.act(token, Undo(assignment=view.assignment)).result()
             assert isinstance(after, Ask)
             assert (after.assignment != view.assignment) == view.can_undo
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def comment(self, who: int) -> None:
-        self.service.act(self.annotators[who % len(self.annotators)], Comment(text="hm")).result()
+    @rule(annotator=INDEX)
+    def comment(self, annotator: int) -> None:
+        self.service.act(self.annotators[annotator % len(self.annotators)], Comment(text="hm")).result()
 
     @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
     def time_goes_by(self, seconds: float) -> None:
@@ -134,9 +134,9 @@ class Study(RuleBasedStateMachine):
         self.clock.now -= 3600
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX, value=VALUE)
-    def late(self, who: int, value: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX, value=VALUE)
+    def late(self, annotator: int, value: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
             self.clock.wait(700)
             for other_token in self.annotators:
@@ -145,22 +145,22 @@ class Study(RuleBasedStateMachine):
             self.service.act(token, answer_to(self.service, view, value)).result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def exclude(self, who: int) -> None:
-        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
+    @rule(annotator=INDEX)
+    def exclude(self, annotator: int) -> None:
+        label = self.service.snapshot().result().annotators[annotator % len(self.annotators)].label
         self.service.exclude(label, "asked to").result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def restore(self, who: int) -> None:
-        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
+    @rule(annotator=INDEX)
+    def restore(self, annotator: int) -> None:
+        label = self.service.snapshot().result().annotators[annotator % len(self.annotators)].label
         self.service.restore(label).result()
 
-    @rule(stop=st.booleans(), who=INDEX, value=VALUE)
-    def pause_or_stop(self, stop: bool, who: int, value: int) -> None:
+    @rule(stop=st.booleans(), annotator=INDEX, value=VALUE)
+    def pause_or_stop(self, stop: bool, annotator: int, value: int) -> None:
         self.service.control("stop" if stop else "pause").result()
         if self.annotators:
-            self.work(who, value, 1)
+            self.work(annotator, value, 1)
         self.service.control("reopen" if stop else "resume").result()
 
     @precondition(lambda self: self.systems < 5)

@@ -62,22 +62,22 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
         score=pl.when(pl.col("system") == "A").then(1.0).otherwise(0.0) + pl.Series(rng.normal(size=80)),
     )
     plan = StudyPlan(annotators=ANNOTATORS, stopping=Ending(estimator="ppi"))
-    place = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
+    path = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
         answer(service, prefer_system_a)
         (pair,) = service.snapshot().result().pairs
     assert (pair.decision, pair.is_open) == (1, False)
 
 
-def test_what_is_added_is_asked_and_what_was_answered_stays(tmp_path: Path) -> None:
-    place = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(annotators=ANNOTATORS))
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
+def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
+    path = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(annotators=ANNOTATORS))
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
         answer(service, prefer_system_a, most=8)
         before = service.snapshot().result()
-    add(place, texts(systems="ABC", items=14))
+    add(path, texts(systems="ABC", items=14))
     now = [time.time()]
     clock = Clock(wall=lambda: now[0], steady=lambda: now[0])
-    with closing(Service.open(place, threaded=False, durable=False, clock=clock)) as service:
+    with closing(Service.open(path, threaded=False, durable=False, clock=clock)) as service:
         after = service.snapshot().result()
         assert after.answers == before.answers
         assert [(pair.first, pair.second) for pair in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]

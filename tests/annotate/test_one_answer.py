@@ -121,7 +121,7 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
         assert f"{first} is better than {second}" in lines
 
 
-def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Path) -> None:
+def test_only_excluded_answers_are_left_out_of_the_leaderboard(study: Path) -> None:
     """No other answers are left out, and the margin of human ratings is (wins - losses) / battles."""
     status, read = cu.annotate.status(study), cu.read(study)
     pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")

@@ -72,7 +72,7 @@ FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
 ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
 
 
-def test_nobody_looks_or_acts_without_a_key(client: TestClient, service: Service) -> None:
+def test_pages_and_acts_need_a_key(client: TestClient, service: Service) -> None:
     before = state_of(service)
     for path in (*PAGES, *FILES, "/admin/none"):
         reply = client.get(path)
@@ -94,13 +94,13 @@ def test_a_key_works_once(client: TestClient) -> None:
     assert client.get("/admin?key=the-key").status_code == 403
 
 
-def test_a_glance_uses_no_key_up(client: TestClient) -> None:
+def test_head_requests_do_not_use_a_key(client: TestClient) -> None:
     """Link checkers send HEAD requests, which do not consume the key."""
     assert client.head("/admin?key=the-key").status_code == 403
     assert client.get("/admin?key=the-key").status_code == 200
 
 
-def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
+def test_a_key_from_another_site(client: TestClient) -> None:
     """Browsers omit strict cookies on redirects from other sites, so the page contains a link."""
     page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
     assert page.status_code == 200
@@ -155,13 +155,13 @@ FOREIGN: dict[str, dict[str, str]] = {
 
 def test_forms_of_other_pages_do_nothing(owner: TestClient, service: Service) -> None:
     before = state_of(service)
-    for which, headers in FOREIGN.items():
+    for kind, headers in FOREIGN.items():
         for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
-            assert post(owner, path, headers, annotators="1", worker="w001").status_code == 403, (which, path)
+            assert post(owner, path, headers, annotators="1", worker="w001").status_code == 403, (kind, path)
     assert state_of(service) == before
 
 
-def test_own_forms_are_told_by_either_header(owner: TestClient, service: Service) -> None:
+def test_own_forms_are_recognised_by_either_header(owner: TestClient, service: Service) -> None:
     for headers in (SAME_ORIGIN, {"Sec-Fetch-Site": "same-origin"}):
         assert post(owner, "/admin/hotel/pause", headers).status_code == 200
         assert service.snapshot().result().state == "paused"
@@ -169,7 +169,7 @@ def test_own_forms_are_told_by_either_header(owner: TestClient, service: Service
         assert service.snapshot().result().state == "open"
 
 
-def test_nothing_is_done_by_looking(owner: TestClient, service: Service) -> None:
+def test_get_requests_change_nothing(owner: TestClient, service: Service) -> None:
     before = state_of(service)
     for act in ACTS:
         assert owner.get(f"/admin/hotel/{act}").status_code in (404, 405)
@@ -213,7 +213,7 @@ def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
     assert result.study.select("state", "invited", "began").row(0) == ("finished", 5, 2)
 
 
-def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
+def test_peeks_are_recorded(owner: TestClient, service: Service) -> None:
     annotator_with_answers(service, 6)
     assert "So far" not in owner.get("/admin/hotel").text
     page = post(owner, "/admin/hotel/peek").text
@@ -233,7 +233,7 @@ def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
     assert "So far" not in owner.get("/admin/hotel").text
 
 
-def test_annotators_are_excluded_and_come_back(owner: TestClient, service: Service) -> None:
+def test_annotators_are_excluded_and_restored(owner: TestClient, service: Service) -> None:
     annotator_with_answers(service, 3)
     fields = {"worker": "w001", "reason": "fell asleep"}
     page = owner.post("/admin/hotel/exclude", data=fields, headers=SAME_ORIGIN)
@@ -244,7 +244,7 @@ def test_annotators_are_excluded_and_come_back(owner: TestClient, service: Servi
     assert service.snapshot().result().annotators[0].standing != "excluded"
 
 
-def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> None:
+def test_invalid_acts_are_reported(owner: TestClient, service: Service) -> None:
     before = state_of(service)
     for act, fields in {
         "exclude": {"worker": "w999"},
@@ -263,7 +263,7 @@ def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> Non
     assert state_of(service) == before
 
 
-def test_a_full_disk_is_told(owner: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(owner: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: Future[None] = Future()
     refused.set_exception(StudyBusy("study.db cannot be written now (database or disk is full); try again"))
     monkeypatch.setattr(service, "control", lambda *_: refused)
@@ -272,7 +272,7 @@ def test_a_full_disk_is_told(owner: TestClient, service: Service, monkeypatch: p
     assert "disk is full" in reply.text
 
 
-def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, service: Service) -> None:
+def test_a_full_disk_is_reported_until_there_is_room(owner: TestClient, service: Service) -> None:
     message = "Answers cannot be written: No space left. The annotation pages keep the answers and send them again."
     token = new_annotator(service)
     (pages,) = service._base.execute("PRAGMA page_count").fetchone()

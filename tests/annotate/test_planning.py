@@ -157,7 +157,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ("x =", "not TOML"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(toml: str, message: str, tmp_path: Path) -> None:
+def test_invalid_plans_are_refused_in_one_line(toml: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(toml)
     with pytest.raises(InputError) as error:
@@ -181,7 +181,7 @@ def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
     assert check_plan(StudyPlan(question=Question(aspects=listed))).question.aspects == ("fluency", "depth")
 
 
-def test_texts_stand_in_files_beside_the_plan(tmp_path: Path) -> None:
+def test_texts_may_be_in_files_next_to_the_plan(tmp_path: Path) -> None:
     (tmp_path / "how.md").write_text("Look **twice** at {question}")
     (tmp_path / "study.toml").write_text('[texts]\ninstructions = "@how.md"\n')
     plan = read_plan(tmp_path / "study.toml")

@@ -72,7 +72,7 @@ def test_only_known_answers_block() -> None:
     assert "known" in standing_of(right=0, n_known=6).flags
 
 
-def test_who_is_right_is_rarely_blocked() -> None:
+def test_accurate_annotators_are_rarely_blocked() -> None:
     """With 30 known questions at most .02 of annotators with accuracy .9 are blocked, and at least .93 with 1/3."""
     rng = np.random.default_rng(1)
 
@@ -87,7 +87,7 @@ def test_who_is_right_is_rarely_blocked() -> None:
     assert blocked(1 / 3) >= 0.93
 
 
-def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
+def test_accurate_annotators_are_rarely_flagged() -> None:
     """20 annotators with accuracy .9 and 4 known questions: at most .06 of 500 studies have a flag at any time (exactly
     .02: the first three answers wrong)."""
     right = np.cumsum(np.random.default_rng(3).random((500, 20, 4)) < 0.9, axis=2)
@@ -99,7 +99,7 @@ def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.2])
-def test_annotators_alike_are_not_called_fast(spread: float) -> None:
+def test_similar_annotators_are_rarely_flagged_as_fast(spread: float) -> None:
     """Log-normal times of 20 annotators with 40 answers: at most 5 of 100 studies have a flag at any time."""
     rng = np.random.default_rng(4)
     flagged = 0
@@ -118,7 +118,7 @@ def test_annotators_alike_are_not_called_fast(spread: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_side_is_flagged_by_chance_in_one_study_of_a_thousand() -> None:
+def test_random_sides_are_rarely_flagged() -> None:
     """Random sides of 20 annotators with 60 answers: at most 3 of 300 studies have a flag at any time."""
     rng = np.random.default_rng(2)
     flagged = 0

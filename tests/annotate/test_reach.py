@@ -49,7 +49,7 @@ def answer_everything(service: Service, tokens: list[str]) -> None:
                 is_going = True
 
 
-def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Path) -> None:
+def test_a_standstill_is_noted_until_the_cap_is_raised(tmp_path: Path) -> None:
     plan = plan_of(annotators={"recruit": "open", **UNKNOWN}, stopping=LOOKS)
     path = study(tmp_path / "study.db", plan=plan, items=60)
     with open_service(path) as service:
@@ -79,7 +79,7 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         assert "these 4 annotators" in site.get("/admin/hotel").text
 
 
-def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
+def test_absent_annotators_are_named_until_excluded(tmp_path: Path) -> None:
     plan = plan_of(annotators=UNKNOWN, stopping=LOOKS)
     with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         service.invite(1).result()
@@ -96,7 +96,7 @@ def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
         assert service.snapshot().result().pairs[0].n == 40
 
 
-def test_few_annotators_are_told_before_they_answer(tmp_path: Path) -> None:
+def test_few_annotators_are_noted_before_they_answer(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan_of(annotators=UNKNOWN), items=60)
     with open_service(path) as service:
         for annotators, is_few in ((9, True), (1, False)):

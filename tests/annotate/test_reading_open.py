@@ -27,7 +27,7 @@ def n_waiting(path: Path) -> int:
     return sum(note.count for note in read(path).notes if note.rule == "incomplete-looks")
 
 
-def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
+def test_answers_count_after_their_interim_analysis(tmp_path: Path) -> None:
     plan = plan_of(annotators=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known_questions={})
     with open_service(path) as service:
@@ -39,7 +39,7 @@ def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
         assert counts == [(0, 1), (0, 2), (0, 3), (4, 0), (4, 1), (4, 2), (4, 3), (8, 0)]
 
 
-def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
+def test_exports_and_reports_use_completed_interim_analyses(tmp_path: Path) -> None:
     plan = plan_of(annotators=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known_questions={})
     with open_service(path) as service:
@@ -64,7 +64,7 @@ def decides(signs: np.ndarray, bound: float = BOUND) -> bool:
 
 
 @pytest.mark.slow
-def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Path) -> None:
+def test_reading_after_every_answer_adds_no_false_decisions(tmp_path: Path) -> None:
     # Two systems without a difference; `all_answers` counts the errors of a reader who sees every answer.
     plan = plan_of(annotators=QUIET, stopping={"looks": [10, 20, 40], "stop": "decided", "gamma": 1e-9})
     rng, false = np.random.default_rng(0), {"looks": 0, "reader": 0, "all_answers": 0}
@@ -87,7 +87,7 @@ def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Pa
     assert false["all_answers"] > false["looks"]
 
 
-def test_what_the_metric_of_a_study_says_is_read(tmp_path: Path) -> None:
+def test_the_metric_of_a_study_is_read(tmp_path: Path) -> None:
     texts = pl.DataFrame(
         [(f"d{n}", system, f"text {n} {system}") for n in range(20) for system in "AB"],
         schema=["item", "system", "text"],

@@ -28,7 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cu.annotate.new(demo_texts(items=16), tmp_path_factory.mktemp("rehearsal") / "study.db", plan=PLAN)
 
 
-def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> None:
+def test_large_differences_are_decided_and_the_study_does_not_change(study: Path) -> None:
     before = hashlib.sha256(study.read_bytes()).hexdigest()
     options = {"annotators": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 2}
     result = cu.annotate.rehearse(study, **options)
@@ -67,7 +67,7 @@ def test_plans_are_compared_on_the_command_line(
     assert "answer at random" in result["notes"][0]["message"]
 
 
-def test_annotators_without_work_are_told(tmp_path: Path) -> None:
+def test_annotators_without_work_are_noted(tmp_path: Path) -> None:
     """Four annotators from open recruitment may give 2 of 10 answers each, so the study stops; with personal links they
     finish."""
     results = {}
@@ -106,6 +106,6 @@ def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
     [{"careless": 1.5}, {"careless": 0.6, "sided": 0.6}, {"margins": [1.0]}, {"reliability": 0.0}, {"annotators": 0}],
     ids=str,
 )
-def test_what_cannot_be_is_refused(study: Path, options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(study: Path, options: dict[str, object]) -> None:
     with pytest.raises(OptionError):
         cu.annotate.rehearse(study, **options)

@@ -67,7 +67,7 @@ def guesses(service: Service, n: int) -> Counter[int]:
     return Counter(client.get(paths[k % 3].format(secrets.token_urlsafe(16))).status_code for k in range(n))
 
 
-def test_guesses_are_refused_and_then_not_looked_at(service: Service) -> None:
+def test_guessed_links_are_refused_and_then_limited(service: Service) -> None:
     token = new_annotator(service)
     statuses = guesses(service, 120)
     assert set(statuses) == {403, 404, 429}
@@ -92,7 +92,7 @@ def test_wrong_links_look_the_same(service: Service) -> None:
     assert {client.get(f"/s/{similar}").status_code for similar in similar_tokens} == {404}
 
 
-def test_an_answer_of_another_session_is_nobodys(service: Service) -> None:
+def test_answers_to_questions_of_other_sessions_are_ignored(service: Service) -> None:
     token, other_token = new_annotator(service), new_annotator(service)
     ask = current_question(service, other_token)
     client = visitor(service)
@@ -104,7 +104,7 @@ def test_an_answer_of_another_session_is_nobodys(service: Service) -> None:
     assert current_question(service, other_token) == ask
 
 
-def test_a_hundred_annotators_of_one_address_are_five(tmp_path: Path) -> None:
+def test_an_address_admits_five_annotators(tmp_path: Path) -> None:
     with open_study(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         statuses = Counter(
@@ -137,7 +137,7 @@ def test_a_form_of_another_origin_makes_no_visit(tmp_path: Path) -> None:
         assert rows(service, "session") == 3
 
 
-def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
+def test_forwarded_addresses_are_ignored(tmp_path: Path) -> None:
     with open_study(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         for k in range(30):
@@ -191,7 +191,7 @@ def test_no_path_leads_to_a_file(service: Service, tmp_path: Path) -> None:
             assert not reply.content.startswith(b"SQLite")
 
 
-def test_a_study_is_named_only_as_it_is(service: Service) -> None:
+def test_studies_are_found_only_by_their_exact_name(service: Service) -> None:
     client = visitor(service)
     client.get("/admin?key=the-key")
     for name in ("study.db", "Study", "study%00", "study ", "..", "%73tudy2"):
@@ -227,7 +227,7 @@ WORDS = [
 ]
 
 
-def test_words_are_values(service: Service) -> None:
+def test_sql_in_texts_has_no_effect(service: Service) -> None:
     token = new_annotator(service)
     tables = {name: rows(service, name) for name in ("worker", "session", "assignment", "unit", "judgment")}
     client = visitor(service)
@@ -244,7 +244,7 @@ def test_words_are_values(service: Service) -> None:
     assert ">49<" not in "".join(client.get("/admin/study/questions").text.split())
 
 
-def test_statements_are_never_made_of_texts() -> None:
+def test_statements_are_constants() -> None:
     """SQL statements are constants with bound parameters, never formatted texts."""
     violations = []
     for path in sorted(Path(custodes.__file__).parent.joinpath("annotate").rglob("*.py")):
@@ -264,7 +264,7 @@ FORMULAS = [
 ]
 
 
-def test_codes_are_a_sheet_of_texts(service: Service) -> None:
+def test_formulas_in_codes_are_escaped(service: Service) -> None:
     for word in FORMULAS:
         service.join(external_id=word, params={}, address=word).result()
     client = visitor(service)
@@ -365,7 +365,7 @@ def test_headers_without_an_end(service: Service) -> None:
         assert b"200 OK" in talk(port, fine)
 
 
-def test_a_body_that_comes_with_its_headers_is_no_header(service: Service) -> None:
+def test_a_body_sent_with_its_headers(service: Service) -> None:
     """A proxy sends headers and body in one piece; a large body is refused and nothing is cut off."""
     with listening(service, seconds=2 * PATIENCE) as port:
         for size, status in ((40_000, b"404"), (70_000, b"413")):
@@ -374,7 +374,7 @@ def test_a_body_that_comes_with_its_headers_is_no_header(service: Service) -> No
             assert status in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2)).partition(b"\r\n")[0]
 
 
-def test_who_says_nothing_is_not_waited_for(service: Service) -> None:
+def test_idle_connections_time_out(service: Service) -> None:
     with listening(service, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
@@ -383,7 +383,7 @@ def test_who_says_nothing_is_not_waited_for(service: Service) -> None:
         until(lambda: talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1)
 
 
-def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`serve` applies the timeouts of these tests and ignores addresses that a visitor claims."""
     monkeypatch.setattr("custodes.annotate.server.patient", lambda: patient(2 * PATIENCE))
     with serving([study(tmp_path / "study.db")], port=0) as site:

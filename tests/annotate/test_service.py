@@ -98,7 +98,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
 
 
-def test_a_study_that_is_over(tmp_path: Path) -> None:
+def test_a_finished_study(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
     with open_study(tmp_path, plan=plan) as service:
         first, second = new_annotator(service), new_annotator(service)
@@ -115,7 +115,7 @@ def test_a_study_that_is_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("recruit", "is_later"), [("links", True), ("open", False)])
-def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: str, is_later: bool) -> None:
+def test_links_outlast_a_complete_interim_analysis(tmp_path: Path, recruit: str, is_later: bool) -> None:
     plan = plan_of(annotators={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
     with open_study(tmp_path, plan=plan) as service:
         token = new_annotator(service)
@@ -143,7 +143,7 @@ def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
         assert service.snapshot().result().state == "open"
 
 
-def test_annotators_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
+def test_speed_is_judged_by_browser_times(tmp_path: Path) -> None:
     """The server measures a minute per answer, the pages 5 s: no annotator is flagged as fast."""
     clock = ManualClock()
     with open_study(
@@ -157,7 +157,7 @@ def test_annotators_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
         assert not any("fast" in annotator.flags for annotator in service.snapshot().result().annotators)
 
 
-def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
+def test_stopping_after_a_batch_gives_a_code(tmp_path: Path) -> None:
     with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2}, stopping=LONG)) as service:
         token = new_annotator(service)
         assert isinstance(service.act(token, Stop()).result(), Ask)  # refused within a batch
@@ -178,7 +178,7 @@ def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["forgotten", "declined"])
-def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
+def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) -> None:
     clock = ManualClock()
     with open_study(tmp_path, clock) as service:
         token = new_annotator(service)
@@ -211,7 +211,7 @@ def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
             assert service.snapshot().result().annotators[0].code == end.code is not None
 
 
-def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) -> None:
+def test_exclusions_by_owner_and_by_rule_end_differently(tmp_path: Path) -> None:
     with open_study(tmp_path) as service:
         tokens = [new_annotator(service), new_annotator(service)]
         service.exclude("w001", "asked to").result()
@@ -220,7 +220,7 @@ def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) ->
         assert [isinstance(end, Done) and end.why for end in ends] == ["excluded", "blocked"]
 
 
-def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
+def test_answers_are_stored_by_system_not_by_side(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping=LONG, question={"aspects": ("fluent", "true"), "both_bad": True})
     with open_study(tmp_path, plan=plan) as service:
         token = new_annotator(service)
@@ -247,14 +247,14 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
                 ).result()
 
 
-def test_without_a_tie_there_is_none(tmp_path: Path) -> None:
+def test_ties_are_refused_where_the_plan_has_none(tmp_path: Path) -> None:
     with open_study(tmp_path, plan=plan_of(annotators=FREE, question={"equal": False})) as service:
         token = new_annotator(service)
         with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
             answer(service, token, 0)
 
 
-def test_twice_is_once(tmp_path: Path) -> None:
+def test_a_repeated_answer_counts_once(tmp_path: Path) -> None:
     with open_study(tmp_path) as service:
         token, other_token = new_annotator(service), new_annotator(service)
         ask = current_question(service, token)
@@ -285,7 +285,7 @@ def test_an_answer_is_taken_back(tmp_path: Path) -> None:
         assert rows(service, "SELECT taken_back FROM answers ORDER BY answer_id") == [(1,), (0,)]
 
 
-def test_a_completed_look_stays(tmp_path: Path) -> None:
+def test_a_completed_interim_analysis_does_not_change(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping={"looks": (3, 40), "stop": "decided", "boundary": 9.0})
     with open_study(tmp_path, plan=plan) as service:
         token = new_annotator(service)
@@ -310,7 +310,7 @@ def test_a_completed_look_stays(tmp_path: Path) -> None:
         assert rows(service, query) == [(3,)]
 
 
-def test_nobody_can_judge_it(tmp_path: Path) -> None:
+def test_skipped_questions(tmp_path: Path) -> None:
     with open_study(tmp_path) as service:
         first, second = new_annotator(service), new_annotator(service)
         ask = current_question(service, first)
@@ -342,7 +342,7 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("looks", "recruit", "longest"), [((2,), "links", 120), ((2, 4), "open", 600), ((2, 4), "links", 3600)]
 )
-def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
+def test_waiting_ends(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
     """An annotator holds the last question of an interim analysis. The other one is released after a lease, or after
     the longest lease (an hour with a link) where another analysis may follow, and returns when questions are left."""
     clock = ManualClock()
@@ -374,7 +374,7 @@ def skip_all(service: Service, token: str) -> None:
         service.act(token, act).result()
 
 
-def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) -> None:
+def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
     with open_study(tmp_path, plan=plan, items=20) as service:
         engine_state = service._log.state.assignments.asking.state_bytes()
@@ -402,7 +402,7 @@ def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) 
         assert state_of(service) == state
 
 
-def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_a_study_of_skipped_questions_is_noted_and_continues(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (4, 8)})
     with open_study(tmp_path, plan=plan, items=4) as service:
         for _ in range(3):
@@ -423,7 +423,7 @@ def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> 
         assert [row[3] for row in rows(service, "SELECT * FROM looks")] == [4]
 
 
-def test_refusals_count_in_what_one_person_may_have_of_a_pair(tmp_path: Path) -> None:
+def test_skips_count_towards_the_cap(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "cap": 0.25, "batches": 9, "recruit": "open"}, stopping=LONG)
     with open_study(tmp_path, plan=plan) as service:
         token = new_annotator(service)
@@ -463,7 +463,7 @@ def test_leases(tmp_path: Path) -> None:
         )
 
 
-def test_an_answer_that_came_late_counts_where_it_is_still_wanted(tmp_path: Path) -> None:
+def test_late_answers_count_if_still_needed(tmp_path: Path) -> None:
     clock = ManualClock()
     with open_study(tmp_path, clock) as service:
         token, other_token = new_annotator(service), new_annotator(service)
@@ -475,7 +475,7 @@ def test_an_answer_that_came_late_counts_where_it_is_still_wanted(tmp_path: Path
         assert rows(service, "SELECT role, late FROM answers ORDER BY answer_id") == [("primary", 1)]
 
 
-def test_an_exclusion_and_back(tmp_path: Path) -> None:
+def test_exclusion_and_restoration(tmp_path: Path) -> None:
     with open_study(tmp_path) as service:
         token, other_token = new_annotator(service), new_annotator(service)
         for _ in range(3):
@@ -528,13 +528,13 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
             service.control("halt")  # type: ignore[arg-type]
 
 
-def test_who_may_come(tmp_path: Path) -> None:
+def test_limits_of_joining(tmp_path: Path) -> None:
     clock = ManualClock()
     plan = plan_of(annotators={**FREE, "most": 9, "batch": 2, "batches": 2}, stopping=LONG)
     with open_study(tmp_path, clock, plan=plan) as service:
 
-        def join(who: str, address: str = "10.0.0.1", **params: str) -> str | None:
-            return service.join(external_id=who, params=params, address=address).result()
+        def join(worker: str, address: str = "10.0.0.1", **params: str) -> str | None:
+            return service.join(external_id=worker, params=params, address=address).result()
 
         first = join("ann", visit="1")
         assert first is not None
@@ -559,7 +559,7 @@ def test_who_may_come(tmp_path: Path) -> None:
         assert "ann" not in str(rows(service, "SELECT external_hash FROM worker"))
 
 
-def test_who_comes_again_and_again_is_let_in_thirty_times_an_hour(tmp_path: Path) -> None:
+def test_an_annotator_may_join_thirty_times_an_hour(tmp_path: Path) -> None:
     clock = ManualClock()
     with open_study(tmp_path, clock) as service:
 
@@ -582,7 +582,7 @@ def params_of(service: Service) -> Mapping[str, str]:
     return worker.sessions[0].params
 
 
-def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
+def test_payment_follows_the_latest_task(tmp_path: Path) -> None:
     with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
 
         def join(**params: str) -> str:
@@ -616,7 +616,9 @@ def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
     ("claimed", "stored"),
     [(float("inf"), 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None)],
 )
-def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float | None, stored: float | None) -> None:
+def test_visible_seconds_are_limited_by_server_seconds(
+    tmp_path: Path, claimed: float | None, stored: float | None
+) -> None:
     clock = ManualClock()
     with open_study(tmp_path, clock) as service:
         token = new_annotator(service)
@@ -651,7 +653,7 @@ def test_qualification(tmp_path: Path) -> None:
         assert ends[1].why == "failed"
 
 
-def test_known_answers_block(tmp_path: Path) -> None:
+def test_wrong_known_answers_block(tmp_path: Path) -> None:
     plan = plan_of(annotators={"cap": 1.0, "gold_every": 2, "attention": 0, "overlap": 0.0}, stopping=LONG)
     with open_study(tmp_path, plan=plan, systems=4, known_questions={"gold": 12}) as service:
         token = new_annotator(service)
@@ -683,7 +685,7 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert after.refused > 0
 
 
-def test_somebody_is_forgotten(tmp_path: Path) -> None:
+def test_forgetting_an_annotator(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping=LONG, texts={"consent": "You agree."})
     with open_study(tmp_path, plan=plan) as service:
         params = {"PROLIFIC_PID": "secret-ann"}
@@ -710,7 +712,7 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
         assert state_of(service) == state
 
 
-def test_what_may_change(tmp_path: Path) -> None:
+def test_changes_of_the_plan(tmp_path: Path) -> None:
     with open_study(tmp_path, plan=plan_of(annotators=FREE, stopping={**LONG, "budget": 4})) as service:
         token = new_annotator(service)
         for _ in range(4):
@@ -738,7 +740,7 @@ def test_what_may_change(tmp_path: Path) -> None:
         assert service.plan == richer
 
 
-def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
+def test_memory_per_answer(tmp_path: Path) -> None:
     """Peak memory per answer: no rows are kept, and empty or equal objects are shared."""
     plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 150)})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known_questions={})) as service:
@@ -755,7 +757,7 @@ def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> Non
         assert state_of(service) == state
 
 
-def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
+def test_later_items_and_systems(tmp_path: Path) -> None:
     plan = plan_of(
         annotators={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0}
     )
@@ -780,7 +782,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
         assert state_of(service) == state
 
 
-def test_items_that_come_later_have_their_documents(tmp_path: Path) -> None:
+def test_later_items_keep_their_clusters(tmp_path: Path) -> None:
     """An interim analysis of later items has the interval of a study that knew their clusters from the start."""
     plan = plan_of(annotators={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
     with open_study(tmp_path, plan=plan, items=8) as service:

@@ -58,7 +58,7 @@ def printed_link(process: subprocess.Popen[str], pattern: str) -> str:
     raise AssertionError(process.stderr.read() if process.stderr else "")
 
 
-def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stores_every_answer(study: Path, tmp_path: Path) -> None:
     links = tmp_path / "links.csv"
     assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(links)]) == 0
     assert links.stat().st_mode & 0o077 == 0, "links are keys"
@@ -80,8 +80,8 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
         assert "0 of 3 pairs completed" in out
         assert f"next: custodes annotate serve {study} continues" in out
         assert err == ""
-    for place in (study, copies / "study.db"):
-        with closing(sqlite3.connect(place)) as base:
+    for path in (study, copies / "study.db"):
+        with closing(sqlite3.connect(path)) as base:
             assert base.execute("SELECT count(*) FROM judgment").fetchone() == (1,)
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert cli.run(["annotate", "stop", str(study), "--why", "done"]) == 0
@@ -90,10 +90,10 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
     assert cu.annotate.status(study).study["state"].to_list() == ["open"]
 
 
-def link_starts(study: Path, place: Path, *more: str) -> list[str]:
+def link_starts(study: Path, path: Path, *more: str) -> list[str]:
     """Invite one annotator, and return the start of the printed links."""
-    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(place), *more]) == 0
-    return re.findall(r"(http\S+)/s/", place.read_text(encoding="utf-8"))
+    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(path), *more]) == 0
+    return re.findall(r"(http\S+)/s/", path.read_text(encoding="utf-8"))
 
 
 def output_of_serve(study: Path, port: int) -> list[str]:
@@ -125,7 +125,7 @@ def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, caps
     assert link_starts(study, tmp_path / "e.csv") == [elsewhere]
 
 
-def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
+def test_the_demo_starts_and_cleans_up() -> None:
     with server_process("demo", "--no-browser") as process:
         ask = printed_link(process, r"http://127\.0\.0\.1:\d+/s/\S+")
         with closing(Browser(ask)) as browser:
@@ -135,12 +135,12 @@ def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
             browser.act({"do": "answer", "assignment": str(first), "v0": "0"})
             assert browser.assignment != first
             assert not re.search("Aster|Birch|Cedar", browser.page), "no system has its name on a page"
-        place = Path(printed_link(process, r"/\S+/study\.db"))
-        assert place.exists()
+        path = Path(printed_link(process, r"/\S+/study\.db"))
+        assert path.exists()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert not place.exists()
+    assert not path.exists()
 
 
 def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,15 +170,13 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
     ],
     ids=["network", "no-https", "no-scheme", "path", "no-host", "port"],
 )
-def test_what_would_let_others_in_or_cannot_be_is_refused(
-    study: Path, options: dict[str, object], message: str
-) -> None:
+def test_unsafe_and_invalid_addresses_are_refused(study: Path, options: dict[str, object], message: str) -> None:
     extra = {"i_know": True} if "no such" in str(options) else {}
     with pytest.raises(OptionError, match=message):
         cu.annotate.serve(study, **options, **extra)
 
 
-def test_who_knows_may(study: Path) -> None:
+def test_unsafe_addresses_are_possible_on_request(study: Path) -> None:
     messages: list[str] = []
     with server.serving(
         [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=messages.append
@@ -200,7 +198,7 @@ def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path)
         server.named([study, twin])
 
 
-def test_what_is_no_study_is_told_before_anything_is_served(tmp_path: Path) -> None:
+def test_other_files_are_refused_before_serving(tmp_path: Path) -> None:
     odd = tmp_path / "odd.db"
     odd.write_bytes(b"no database")
     with pytest.raises(InputError, match="not a study"):

@@ -56,13 +56,13 @@ def test_habits() -> None:
     assert 0.9 < np.mean(is_right) < 0.99  # .93 + .07 / 3
 
 
-def test_the_texts_are_an_input_of_every_verb() -> None:
+def test_demo_texts_can_be_read_by_name() -> None:
     outputs = cu.read("demo-texts").outputs
     assert outputs is not None
     assert outputs.texts.height == demo_texts().height == 180
 
 
-def test_texts_are_told_apart_and_mistakes_are_those_that_were_planted() -> None:
+def test_demo_texts_differ_and_have_the_planted_mistakes() -> None:
     texts = demo_texts(items=200)
     assert texts.n_unique(["item", "text"]) == texts.height == 600
     wrong = {

@@ -31,7 +31,7 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["study.db"]
 
 
-def test_half_a_file_is_none(tmp_path: Path) -> None:
+def test_a_failed_creation_leaves_no_file(tmp_path: Path) -> None:
     def fill(base: sqlite3.Connection) -> None:
         raise InputError("row 3: no output")
 
@@ -48,7 +48,7 @@ def test_a_study_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_other_files_are_told(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with closing(sqlite3.connect(tmp_path / "other.db")) as base:
         base.execute("CREATE TABLE t (a)")
@@ -91,7 +91,7 @@ def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None
     assert not list(tmp_path.glob(".custodes-*"))
 
 
-def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
+def test_a_damaged_study_does_not_replace_a_copy(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     copy = study_file.copy(path, tmp_path / "copy.db")
     data = bytearray(path.read_bytes())
@@ -103,13 +103,13 @@ def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
     Service.open(copy, threaded=False).close()
 
 
-def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
+def test_studies_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     for file in (path, study_file.copy(path, tmp_path / "copy.db")):
         assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_look_at_a_file_gives_no_lock_away(tmp_path: Path) -> None:
+def test_reading_releases_no_lock(tmp_path: Path) -> None:
     """Reading a file releases no lock of the server; otherwise the last reader could delete the write-ahead log."""
     path = study(tmp_path / "study.db")
     program = (

@@ -196,7 +196,7 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
     assert [(note.rule, note.count) for note in result.notes] == [("outputs-plain", 1)]
 
 
-def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     long, slow = "x" * (safe_html.LONGEST + 1), "*a" * 20_000
     with monkeypatch.context() as patch:
         patch.setattr(rendering, "SECONDS", 0.001)  # too short for any machine
@@ -207,14 +207,14 @@ def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.M
     assert result["*a*"].html == "<p><em>a</em></p>"
 
 
-def test_plain_texts_need_nothing_and_markdown_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_names_its_missing_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "find_spec", lambda name: None)
     assert rendered(["a"], "plain", progress=silent)["a"].html == "<p>a</p>"
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[annotate\]'"):
         rendered(["a"], "markdown", progress=silent)
 
 
-def test_the_process_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_rendering_process_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """`annotate new` forwards standard error of the process, which under `-m` would contain a warning of the
     interpreter."""
     assert rendered(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"

@@ -78,6 +78,6 @@ def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
         assert not list(tmp_path.glob(".custodes-*"))
 
 
-def test_its_pictures_are_small() -> None:
+def test_pictures_are_small() -> None:
     for name in re.findall(r"\.\./images/([\w-]+\.png)", PAGE.read_text(encoding="utf-8")):
         assert (ROOT / "docs" / "images" / name).stat().st_size < 60_000

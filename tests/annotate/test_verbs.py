@@ -36,7 +36,7 @@ def plan_in(path: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> None:
+def test_options_override_the_file_and_the_defaults() -> None:
     Path("study.toml").write_text("[annotators]\nbatch = 7\ncap = 0.3\n", encoding="utf-8")
     Path("how.md").write_text("Read both.", encoding="utf-8")
     line = "annotate new texts.csv -o own.db --plan study.toml --batch 9 --looks 2,4 --boundary 2.5 --equal false"
@@ -49,7 +49,7 @@ def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> 
 
 
 @pytest.mark.usefixtures("folder")
-def test_aspects_one_by_one_and_a_price_without_a_nought() -> None:
+def test_repeated_aspects_and_a_price_without_a_zero() -> None:
     line = "annotate new texts.csv -o own.db --aspect fit"
     assert cli.run([*line.split(), "--aspect", "style", "--price", ".2"]) == 0
     plan = plan_in("own.db")
@@ -110,19 +110,19 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
     ],
     ids=lambda value: value.replace(" ", "_").replace("/", "") if " " in value else None,
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_left(
+def test_errors_are_one_line_and_leave_no_file(
     folder: Path, line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {place.name for place in folder.iterdir()} | {"study.db.lock"}
+    before = {path.name for path in folder.iterdir()} | {"study.db.lock"}
     assert cli.run(["annotate", *line.split()]) == 2
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
-    assert {place.name for place in folder.iterdir()} <= before
+    assert {path.name for path in folder.iterdir()} <= before
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_person_is_invited_excluded_and_forgotten() -> None:
+def test_an_annotator_is_invited_excluded_and_forgotten() -> None:
     assert (
         cli.run(["annotate", "invite", "study.db", "--annotators", "2", "-o", "l.csv", "--url", "https://a.example"])
         == 0
@@ -139,7 +139,7 @@ def test_a_person_is_invited_excluded_and_forgotten() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_comes_later_is_added_and_a_copy_is_a_study() -> None:
+def test_additions_and_copies() -> None:
     more = demo_texts(items=6).filter(system="Aster").to_dicts()
     texts = [{**row, "system": "Dogwood", "text": f"{row['text']} Bye."} for row in more]
     Path("more.jsonl").write_text("\n".join(map(json.dumps, texts)), encoding="utf-8")

@@ -64,7 +64,7 @@ def read(service: Service, query: str) -> list[dict[str, Any]]:
         return [dict(row) for row in base.execute(query)]
 
 
-def test_answers_are_all_that_was_said(service: Service) -> None:
+def test_answers_contain_every_judgment(service: Service) -> None:
     rows = read(service, "SELECT * FROM answers")
     judged = read(service, "SELECT * FROM judgment ORDER BY judgment")
     assert [row["answer_id"] for row in rows] == [record["judgment"] for record in judged]
@@ -81,7 +81,7 @@ def test_answers_are_all_that_was_said(service: Service) -> None:
     assert all(row["order"] == ("ba" if assignments[row["assignment"]]["flip"] else "ab") for row in rows)
 
 
-def test_battles_are_what_stands(service: Service) -> None:
+def test_battles_contain_the_valid_answers(service: Service) -> None:
     rows = read(service, "SELECT * FROM battles")
     assert [*rows[0]] == [
         *(
@@ -114,7 +114,7 @@ def test_battles_are_what_stands(service: Service) -> None:
     assert {(row["system_a"], row["system_b"], row["kind"]) for row in rows} == {("s0", "s1", "human")}
 
 
-def test_the_rest(service: Service) -> None:
+def test_other_views(service: Service) -> None:
     assert read(service, "SELECT rater, person, excluded FROM raters") == [
         {"rater": f"w00{k}", "person": 1, "excluded": int(k == 3)} for k in (1, 2, 3)
     ]

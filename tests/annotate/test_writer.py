@@ -68,7 +68,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_another_program_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.annotate.study_file.WAIT", 0.05)
     path = study(tmp_path / "study.db", plan=PLAN)
     with open_service(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -79,7 +79,7 @@ def test_another_program_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert service.snapshot().result().answers == 1
 
 
-def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_failed_act_does_not_affect_others(tmp_path: Path) -> None:
     with Service.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as service:
         gate = threading.Event()
         waiting = service._do(gate.wait)
@@ -115,7 +115,7 @@ def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
         assert state_of(service) == state
 
 
-def test_a_closed_service_says_so(tmp_path: Path) -> None:
+def test_a_closed_service_refuses_acts(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     for threaded in (True, False):
         service = Service.open(path, threaded=threaded, durable=False)
@@ -168,7 +168,7 @@ def test_a_copy_while_annotators_answer(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".custodes*"))
 
 
-def test_an_image_waits_for_no_act(tmp_path: Path) -> None:
+def test_images_do_not_wait_for_acts(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=PLAN)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", MAPPED])
-def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
+def test_joining_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
     """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host, where the origin decides."""
     plan = plan_of(annotators={"recruit": "open"})
     with (

@@ -88,7 +88,7 @@ def test_a_long_scale_is_a_number() -> None:
     assert "100 good" in page
 
 
-def test_what_was_taken_back_is_marked() -> None:
+def test_withdrawn_answers_are_marked() -> None:
     parts = Parts(pages.of_view(PLAN, question(given={"": -1}), path="/s/x"))
     assert [button["value"] for button in parts.of("button", name="v0") if button.get("aria-current")] == ["-1"]
     assert len(parts.of("input", value="undo")) == 1
@@ -119,7 +119,7 @@ def test_the_way_back_to_a_platform() -> None:
     assert not Parts(pages.of_view(PLAN, done("declined"), path="/s/x")).of("input", id="code")
 
 
-def test_what_goes_over_the_network_is_small() -> None:
+def test_static_files_are_small() -> None:
     """The compressed stylesheet and script have less than 6 KiB in total."""
     files = [file for name, file in pages.static().items() if name.startswith("annotate.")]
     assert {file.type for file in files} == {"text/css", "text/javascript"}

@@ -185,10 +185,13 @@ def test_no_text_runs(browser: Any) -> None:
     """All payloads jointly on pages of each kind, and each as an output in all three renderings."""
     assert len(PAYLOADS) >= 60
     every_side = all_payloads()
-    calm = ask("a", *("b",) * len(every_side.sides))
-    bad, good = hostile(" ".join(PAYLOADS)), hostile("quiet")
-    pairs = {name: (bad[name], good[name]) for name in ("several", "rate", "consent", "typed", "finished", "busy")}
-    sides = {"sides": (all_pages(PLAN, every_side, EXAMPLE)["ask"], all_pages(PLAN, calm, EXAMPLE)["ask"])}
+    harmless_question = ask("a", *("b",) * len(every_side.sides))
+    hostile_pages, harmless_pages = hostile(" ".join(PAYLOADS)), hostile("quiet")
+    pairs = {
+        name: (hostile_pages[name], harmless_pages[name])
+        for name in ("several", "rate", "consent", "typed", "finished", "busy")
+    }
+    sides = {"sides": (all_pages(PLAN, every_side, EXAMPLE)["ask"], all_pages(PLAN, harmless_question, EXAMPLE)["ask"])}
     nothing_runs(browser, pairs | sides, policies=[False])
     nothing_runs(browser, sides, policies=[True])
 
@@ -196,13 +199,13 @@ def test_no_text_runs(browser: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_no_text_runs_anywhere(browser: Any, text: str) -> None:
-    bad, good = hostile(text), hostile("quiet")
-    where = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
-    nothing_runs(browser, {name: (bad[name], good[name]) for name in where})
+    hostile_pages, harmless_pages = hostile(text), hostile("quiet")
+    names = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
+    nothing_runs(browser, {name: (hostile_pages[name], harmless_pages[name]) for name in names})
 
 
 @pytest.mark.slow
-def test_these_texts_do_run_where_they_are_not_made_safe(browser: Any) -> None:
+def test_payloads_run_in_unsafe_html(browser: Any) -> None:
     """Most payloads run in unsafe HTML, so the tests above can fail."""
     page = browser.new_page()
     events: list[str] = []

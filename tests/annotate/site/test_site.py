@@ -118,7 +118,7 @@ def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, se
     assert len(judgments(service.path)) == 1
 
 
-def test_answers_that_are_none(visitor: Visitor, service: Service) -> None:
+def test_invalid_answers(visitor: Visitor, service: Service) -> None:
     page = visitor.first_question()
     form = hidden_fields(page)
     for fields in ({"v0": "2"}, {"v0": "x"}, {}, {"assignment": "x", "v0": "1"}):
@@ -146,7 +146,7 @@ def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
     assert "Ünclear" in str(service.snapshot().result().comments)
 
 
-def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
+def test_forms_redirect_to_the_page(visitor: Visitor) -> None:
     """A redirect follows each form, so that back and reload do not submit it again."""
     page = visitor.first_question()
     headers = {"Sec-Fetch-Mode": "navigate"}
@@ -205,7 +205,7 @@ def test_paused_and_stopped(visitor: Visitor, service: Service) -> None:
     assert "The study is closed" in visitor.get()
 
 
-def test_what_cannot_be_written_comes_back_with_the_page(
+def test_unsaved_answers_return_with_the_page(
     visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = visitor.first_question()
@@ -223,7 +223,7 @@ def test_what_cannot_be_written_comes_back_with_the_page(
     assert len(judgments(service.path)) == 1
 
 
-def test_nothing_is_where_nothing_is(service: Service) -> None:
+def test_unknown_paths(service: Service) -> None:
     sessions = ("/s/", "/s/nobody", "/s/nobody/help", "/j/none", "/j/hotels")
     files = ("/m/none", "/m/..%2f..%2fetc%2fpasswd", "/static/app.py", "/static/..%2fapp.py")
     with site(service) as client:
@@ -248,7 +248,7 @@ def test_health(visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPa
     assert visitor.client.get("/health").status_code == 503
 
 
-def test_static_files_are_packed_where_they_may_be(service: Service) -> None:
+def test_static_files_are_compressed_on_request(service: Service) -> None:
     with site(service) as client:
         for name, file in pages.static().items():
             assert client.get(f"/static/{name}").content == file.bytes
@@ -301,7 +301,7 @@ def test_a_worker_types_the_id(service: Service) -> None:
     assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "")]
 
 
-def test_a_study_that_is_full(service: Service) -> None:
+def test_a_full_study(service: Service) -> None:
     set_recruiting(service, "open", most=1)
     with site(service) as client:
         assert client.post("/j/hotels", data={"name": ""}).status_code == 200
@@ -333,7 +333,7 @@ def test_annotators_of_a_platform(service: Service) -> None:
     assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "5f1d")]
 
 
-def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:
+def test_studies_with_personal_links_cannot_be_joined(visitor: Visitor) -> None:
     assert visitor.client.post("/j/hotels", data={"worker": "x"}).status_code == 404
 
 

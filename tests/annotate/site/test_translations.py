@@ -27,7 +27,7 @@ def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -
     assert not [key for key in translation if hasattr(dict, key)], "a template would find the method of the dict"
 
 
-def test_templates_use_words_that_there_are_and_all_of_them() -> None:
+def test_templates_use_all_words_and_no_others() -> None:
     assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
     source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in ("pages.py", "app.py", "forms.py"))])
     of_session = {*SKIPPING, *WHY}
@@ -36,7 +36,7 @@ def test_templates_use_words_that_there_are_and_all_of_them() -> None:
     assert not {key for key in ENGLISH if re.sub("_(what|later)$", "", key) not in used | of_session}
 
 
-def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
+def test_only_the_page_of_blocked_annotators_mentions_known_answers() -> None:
     for translation in (words("en"), words("de")):
         assert translation["blocked_what"] != translation["excluded_what"]
     assert "known" not in ENGLISH["excluded_what"]
