@@ -17,7 +17,7 @@ from custodes import cli
 from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.server import serving
-from tests.annotate.people import answer_all
+from tests.annotate.simulated_annotators import answer_all
 
 pytest.importorskip("uvicorn")
 

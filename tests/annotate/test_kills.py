@@ -21,7 +21,7 @@ import pytest
 import custodes
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.views import Ask
-from tests.annotate.people import Browser
+from tests.annotate.simulated_annotators import Browser
 from tests.annotate.studies import (
     answer,
     answer_to,

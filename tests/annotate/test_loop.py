@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.annotate.people import Browser
+from tests.annotate.simulated_annotators import Browser
 from tests.judging.servers import Manner, Seen, Server, says
 from tests.pages import blocks
 from tests.waiting import PATIENCE

@@ -21,7 +21,7 @@ from custodes import cli
 from custodes.annotate import server
 from custodes.annotate.demo import demo_texts
 from custodes.errors import InputError, OptionError
-from tests.annotate.people import Browser
+from tests.annotate.simulated_annotators import Browser
 from tests.waiting import PATIENCE
 
 pytest.importorskip("uvicorn")

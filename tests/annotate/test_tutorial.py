@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from custodes.annotate.plan import StudyPlan
-from tests.annotate.people import answer_all
+from tests.annotate.simulated_annotators import answer_all
 from tests.pages import blocks, run
 from tests.waiting import PATIENCE
 
