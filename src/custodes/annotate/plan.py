@@ -139,7 +139,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     per_item: Annotated[
         int,
         Meta(
-            ge=1, description="number of answers to each comparison that count; at equal cost, 1 decides the most pairs"
+            ge=1, description="how many answers to a comparison count; for a fixed total cost, 1 decides the most pairs"
         ),
     ] = 1
     overlap: Annotated[
@@ -153,7 +153,11 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 0.12
     gold_every: Annotated[
         int,
-        Meta(ge=0, description="number of questions per control question with a known answer; 0: no such questions"),
+        Meta(
+            ge=0,
+            description="one in this number of questions is a control question with a known answer; 0: no such "
+            "questions",
+        ),
     ] = 15
     attention: Annotated[
         int,

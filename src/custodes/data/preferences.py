@@ -206,7 +206,8 @@ class Preferences:
         )
         halved = (
             f"{half.height} comparisons are excluded because they were queried in both orders and have a verdict in "
-            f"only one order ({counted(half['rater'])}), so the position preference of the rater does not cancel. "
+            f"only one order ({counted(half['rater'])}). With one order, the position preference of the rater does "
+            f"not cancel. "
             "To keep these comparisons, set orders='first'"
         )
         settled = merged.drop_nulls("sign").select(

@@ -191,9 +191,9 @@ class Raters:
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
         silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"these metrics have names of metrics of `custodes score` for which lower is better: {listed(silent)}. "
-            "Here higher counts as better; if lower is better, declare it in a raters table (--raters, column "
-            "higher_is_better)"
+            f"in `custodes score` lower is better for metrics with the names {listed(silent)}, but in these data "
+            f"higher counts as better; if lower is better, declare this in a raters table (--raters, column "
+            f"higher_is_better)"
         )
         return noted((UNDECLARED, len(silent), message))
 

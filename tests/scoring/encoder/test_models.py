@@ -37,7 +37,7 @@ def test_a_device_that_onnxruntime_lacks() -> None:
     ):
         providers(Device.of("cuda:3"), ["CPUExecutionProvider"])
     for name in ("gpu", "cuda:", "cpu:1", "cuda:-1", ""):
-        with pytest.raises(OptionError, match="allowed: cpu, cuda, cuda:N"):
+        with pytest.raises(OptionError, match="give cpu, cuda, cuda:N"):
             Device.of(name)
 
 
@@ -91,7 +91,7 @@ def test_a_device_of_pytorch() -> None:
     [
         (
             {"input_ids": "pixels"},
-            "'it': the model is not an encoder of texts: the inputs are pixels, attention_mask, expected input_ids and",
+            "'it': the model has the inputs pixels, attention_mask, but an encoder of texts has input_ids and",
         ),
         ({"attention_mask": "mask_of_mine"}, r"the inputs are input_ids, mask_of_mine"),
     ],
