@@ -123,8 +123,8 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
             "replies.jsonl: row 2: this line is not a reply of a batch",
         ),
         (line(0)[:-9], "replies.jsonl: row 1: this line is not a reply of a batch"),
-        ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: a request; give"),
-        ('{"custom_id": "a"}\n', "replies.jsonl: row 1: the line has no response"),
+        ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: this line is a request; give"),
+        ('{"custom_id": "a"}\n', "replies.jsonl: row 1: this line has no response"),
         (
             line("a") + "\n" + line("b"),
             (

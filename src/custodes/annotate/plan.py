@@ -114,8 +114,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     worker_id: Annotated[
         str,
         Meta(
-            description="parameter of an open link that has the worker's id, such as PROLIFIC_PID; if a "
-            "link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
+            description="for an open link: name of the parameter that holds the worker's id, such as PROLIFIC_PID; if "
+            "a link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
@@ -132,8 +132,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             gt=0,
             le=1,
-            description="maximum proportion of a pair's interim analysis that one annotator "
-            "may answer; with personal links, an annotator may always answer an equal share",
+            description="maximum proportion of the answers to an interim analysis of a pair that one annotator may "
+            "give; with personal links, an annotator may always answer an equal share",
         ),
     ] = 0.1
     per_item: Annotated[

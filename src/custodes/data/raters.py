@@ -136,9 +136,8 @@ class Raters:
         unlike = signatures_of.filter(pl.col("signature").list.len() > 1)
         examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
         message = (
-            "raters with the same name and different signatures in two inputs: "
-            f"{listed(examples, limit=2)}. Equal names are treated as one rater; if the raters differ, rename one of "
-            f"them"
+            "two inputs have raters with the same name and different signatures, which are treated as one rater: "
+            f"{listed(examples, limit=2)}. If the raters differ, rename one of them"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 

@@ -405,7 +405,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     unknown = labels.filter(~labels.is_in(declared.implode()))
     if unknown.len() == labels.len():
         raise InputError(
-            f"{where}: no item of this table is in the data ({listed(declared, limit=3)}; data: "
+            f"{where}: no item of this table is in the data (table: {listed(declared, limit=3)}; data: "
             f"{listed(labels, limit=3)}){suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
         )
     message = f"{where}: the table lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"

@@ -132,8 +132,9 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
             f"with custom_id, response and error"
         )
     if "response" not in line and "error" not in line:
-        what = "a request; give the output file of the batch" if "body" in line else "the line has no response"
-        raise InputError(f"{where}: {what}")
+        is_request = "body" in line
+        what = "is a request; give the output file of the batch" if is_request else "has no response"
+        raise InputError(f"{where}: this line {what}")
     return line["custom_id"], line.get("response"), line.get("error")
 
 

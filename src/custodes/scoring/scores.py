@@ -93,8 +93,8 @@ class Planned(Result):
         "One row per metric and rule for references.",
         label("rater", "name of the rater: METRIC with parameters and rule as given, or NAME if NAME=METRIC was given"),
         count("outputs", "number of outputs (or systems) to score"),
-        count("distinct", "number of distinct outputs with references among `outputs`", essential=False),
-        count("kept", "number of distinct outputs with a cached score"),
+        count("distinct", "number of distinct combinations of output and references", essential=False),
+        count("kept", "number of these combinations whose score is cached"),
         count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
         score(
             "seconds",
