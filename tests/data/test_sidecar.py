@@ -207,8 +207,8 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
     told = (
-        "these metrics have names of metrics of `custodes score` for which lower is better: ter. Here higher counts "
-        "as better; if lower is better, declare it in a raters table"
+        "in `custodes score` lower is better for metrics with the names ter, but in these data higher counts "
+        "as better; if lower is better, declare this in a raters table"
     )
     assert told in rules(study)[UNDECLARED]
     problems = cu.check(study, human="ann").problems
