@@ -257,7 +257,9 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         *PAIR,
         *(
-            count(cell, "items with a {} of system_a by annotators and a {} by the metric".format(*cell.split("_")))
+            count(
+                cell, "items on which system_a has a {} by annotators and a {} by the metric".format(*cell.split("_"))
+            )
             for cell in CELLS
         ),
         essential=False,

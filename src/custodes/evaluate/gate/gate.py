@@ -79,7 +79,11 @@ class Gate(Result):
             "relation", "`>=`: the value must exceed the threshold; `<=`: the value must lie below it", essential=False
         ),
         score("threshold", "the threshold; with `against`, the negative margin"),
-        p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
+        p_value(
+            "p_value",
+            "p-value of the test that the value equals the threshold, adjusted for all rules and aspects",
+            "p",
+        ),
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: the interval lies below the threshold (the "

@@ -59,7 +59,7 @@ def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDAr
 
 MEANINGS = (
     "proportion of pairs with the same decision as with all annotations",
-    "proportion of pairs decided for the other system than with all annotations",
+    "proportion of pairs decided for one system, but for the other system with all annotations",
     "proportion of pairs that are undecided, but decided with all annotations",
     "proportion of pairs that are decided, but undecided with all annotations",
 )

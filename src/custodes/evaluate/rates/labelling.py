@@ -70,7 +70,11 @@ class Labelling(Result):
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
         label("system", "the system, or both systems; empty for error rates, which are for all systems jointly"),
         score("width", "width of the interval, or the difference that a test detects with a power of .8"),
-        count("labelled", "existing human labels; for a difference, of the system with fewer labels", "Labels so far"),
+        count(
+            "labelled",
+            "number of existing human labels; for a difference, the number of the system with fewer labels",
+            "Labels so far",
+        ),
         count("by_judge", "number of labels needed, if allocated by the label of the judge", "Labels needed"),
         count("random", "number of labels needed, if drawn at random", "At random"),
         count("human_alone", "number of labels needed without the judge, if drawn at random", "Without the judge"),
