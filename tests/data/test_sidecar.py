@@ -270,7 +270,10 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
 
 def test_what_a_stream_cannot_carry_is_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert scored("wer@first", "/dev/stdout") == 0
-    told = "lower scores are better for wer@first; a stream has no raters table; give --raters to the command that reads the stream"
+    told = (
+        "lower scores are better for wer@first; a stream has no raters table; "
+        "give --raters to the command that reads the stream"
+    )
     assert told in capfd.readouterr().err
     write_table(SCORES, "s.csv")
     write_table(TER, "s.raters.csv")

@@ -171,7 +171,7 @@ def test_more_features_than_rows(model: Any) -> None:
     assert made.forward.height == 6
     assert made.next.height == 80
     note = next(note for note in made.notes if note.rule == "more-features-than-rows")
-    assert note.message.startswith("40 metrics and 24 rated outputs")
+    assert note.message.startswith("there are more features than data (40 metrics, 24 rated outputs)")
 
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost"])

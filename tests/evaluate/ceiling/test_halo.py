@@ -145,7 +145,10 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
 def test_one_annotator_is_noted() -> None:
     told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
     assert told == [
-        "only one annotator gave ratings, so agreement between annotators is unknown (no rows in the tables annotators and halo)"
+        (
+            "only one annotator gave ratings, so "
+            "agreement between annotators is unknown (no rows in the tables annotators and halo)"
+        )
     ]
     table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
     table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))

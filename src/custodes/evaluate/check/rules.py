@@ -75,8 +75,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "one-of-two-orders": (
         "warning",
         "{raters} gave verdicts in both orders on some comparisons, but in only one order on other "
-        "comparisons. Verdicts in one order may contain position bias; query the missing order, or give "
-        "a row without a preference if the judge did not answer",
+        "comparisons (numbers in brackets). Verdicts in one order may contain position bias; query the missing "
+        "order, or give a row without a preference if the judge did not answer",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
