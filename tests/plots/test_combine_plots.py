@@ -222,5 +222,5 @@ def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> N
     drawn = set(shown(chart, tmp_path, pattern))
     wanted = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
     assert drawn == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in wanted}
-    with pytest.raises(InputError, match="unknown"):
+    with pytest.raises(InputError, match="no favoritism of the methods"):
         plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))

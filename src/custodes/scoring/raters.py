@@ -28,7 +28,7 @@ LACKS: dict[Need, str] = {
 
 
 class Rater(NamedTuple):
-    """A metric with a reference rule ('' if the metric uses no references), and the computation of its values."""
+    """A metric, its rule for references ('' if the metric uses no references), and the computation of its values."""
 
     asked: RaterSpec
     rule: Rule | str
