@@ -92,7 +92,7 @@ class Correction(Result):
         label("metric", "name of the metric"),
         label("estimator", f"`{BESIDE[0]}`, `{BESIDE[1]}` or a requested estimator"),
         *PAIR,
-        count("n_paired", "items rated by both annotators and metric", "Both"),
+        count("n_paired", "items that both annotators and metric rated", "Both"),
         count("n_metric", "items rated by the metric only", "Metric only"),
         count("n_human_only", "items rated by annotators only", "Human ratings only"),
         share(

@@ -143,7 +143,7 @@ class Favoritism(Result):
         "One row per metric and pair of systems.",
         label("metric", "name of the metric"),
         *PAIR,
-        count("n", "items rated by both annotators and metric", "n"),
+        count("n", "items that both annotators and metric rated", "n"),
         count("errors", "number of the `n` items on which annotators and metric differ"),
         score(
             "favi", "Favi-Score, from -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True

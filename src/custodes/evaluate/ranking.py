@@ -90,8 +90,8 @@ class Ranking(Result):
     )
     errors: pl.DataFrame = table(
         (
-            "One row per metric: how often its decisions equal, or differ from, human decisions, as proportions of the "
-            "pairs that both annotators and metric compared."
+            "One row per metric: how its decisions compare with human decisions. Proportions refer to "
+            "the pairs of systems that annotators and metric both compared."
         ),
         label("metric", "name of the metric"),
         share("correct", "annotators and metric make the same decision", interval=True, best="high"),

@@ -134,7 +134,8 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, optio
     names = values.cast(pl.String).drop_nulls().unique().sort().to_list()
     if len(names) > MOST_SLICES:
         raise OptionError(
-            f"{option}={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed"
+            f"{option}={column!r}: the column has {len(names)} different values, but at most "
+            f"{MOST_SLICES} slices are allowed; give a column with fewer values"
         )
     return tuple(names)
 

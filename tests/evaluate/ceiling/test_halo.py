@@ -105,7 +105,7 @@ def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
     strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
     made = asked(pl.concat([table, few, strange]), resamples=20)
     assert noted(made, "halo-annotators") == [
-        "the halo table excludes annotators who share too few outputs with other annotators: ann3, ann4"
+        "the halo table excludes ann3, ann4, who share too few outputs with other annotators"
     ]
     assert made.halo.height == 9
     assert made.halo["kendall"].null_count() == 0

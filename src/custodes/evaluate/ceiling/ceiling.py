@@ -460,7 +460,7 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "halo-annotators",
             len(strangers),
-            f"the halo table excludes annotators who share too few outputs with other annotators: {listed(strangers)}",
+            f"the halo table excludes {listed(strangers)}, who share too few outputs with other annotators",
         ),
         (
             "attainable-exceeded",

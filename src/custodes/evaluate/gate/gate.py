@@ -65,8 +65,9 @@ class Gate(Result):
         label("system", "system of a corrected rate or of a `judge_rate`; otherwise null", essential=False),
         count(
             "n",
-            "comparisons rated by annotators and the metric (with `against`, by both metrics); for a statistic of the "
-            "metric alone, observations of the metric",
+            "number of comparisons that annotators and the metric rated (with `against`, that annotators "
+            "and both metrics rated); for a statistic of the metric alone, number of observations of the "
+            "metric",
             "n",
         ),
         score(

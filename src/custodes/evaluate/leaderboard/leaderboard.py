@@ -202,7 +202,8 @@ class Leaderboard(Result):
         ),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion; adjusted for interim analyses if the pair has ended",
+            "proportion of wins minus proportion of losses of system_a; adjusted for interim analyses if "
+            "the pair has ended",
             interval=True,
         ),
         essential=False,
@@ -268,7 +269,7 @@ class Leaderboard(Result):
     corrected: pl.DataFrame = table(
         "One row per metric that has more comparisons than the annotators.",
         label("metric", "name of the metric"),
-        count("labels", "comparisons rated by both annotators and metric"),
+        count("labels", "comparisons that both annotators and metric rated"),
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
         score("power", "weight of the metric on comparisons without human rating (0: ignored, 1: fully followed)"),
         share(

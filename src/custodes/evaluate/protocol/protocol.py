@@ -92,7 +92,8 @@ class Protocol(Result):
         *error_columns(*MEANINGS, sd=True),
         share(
             "correct_fixed",
-            "`correct` of a fixed design: as many annotations, divided equally among pairs and analysed once",
+            "`correct` of a fixed design that divides the same number of annotations equally among pairs "
+            "and analyses each pair once",
         ),
         difference(
             "gain", "`correct` minus `correct_fixed`; below 0, the fixed design is better", sd=True, best="high"
