@@ -228,7 +228,7 @@ class Ceiling(Result):
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
     in_use="Metrics in use, from which the paths start; comma list of globs.",
-    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
+    variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def ceiling(
     study: Study,
@@ -439,7 +439,7 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "two-clusters",
             level == "output" and min(_clusters(who, k) for k in humans) == 2,
-            "annotators rated only two items or clusters; the forward path needs three, and has no values",
+            ("annotators rated only two items or clusters; the forward path needs at least three, so it has no values"),
         ),
         (
             "weights-unused",

@@ -198,7 +198,7 @@ class Complementarity(Result):
     level="Rank systems within each item, or items within each system (utterance).",
     distance="Distance between two rankings; the rules differ in how ties count.",
     human_raters="Human raters: one per aspect, or each annotator.",
-    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
+    variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def complementarity(
     study: Study,
