@@ -124,8 +124,7 @@ class Combine(Result):
     )
     generalisation: pl.DataFrame = table(
         "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
-        "groups. With "
-        "`unseen='none'`, there is only a row for the units that `folds` holds out.",
+        "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
             "held-out units: items; systems, data sets or groups together with the items; or the units of `folds`",
@@ -183,11 +182,7 @@ class Combine(Result):
         "Shift of the saved model for each kind of output. There is no row without `calibrate_by`.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
-        score(
-            "shift",
-            "number added to the prediction: the mean of the residuals of this kind and of ten additional "
-            "residuals of 0",
-        ),
+        score("shift", "number added to the prediction: mean of the residuals of this kind and of ten residuals of 0"),
         essential=False,
     )
     weights: pl.DataFrame = table(
@@ -252,8 +247,7 @@ class Combine(Result):
     "item and fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
-    top="Number of metrics to combine; metrics with the highest objective in training are chosen (default: all "
-    "metrics).",
+    top="Number of metrics to combine, those with the highest objective in training (default: all metrics).",
     max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality that "
     "lowers the objective by at most .01).",
     calibrate_by="Column of items, or metric; each value of the column, or each quartile of the metric, is calibrated "
