@@ -1,4 +1,4 @@
-"""Edits of a JSON file that nobody should make, for tests of what reads it."""
+"""Invalid edits of JSON files, for tests of readers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ODD = [
     *("", "A", "i0", "human", "ridge", "\x00", "\ud800", "\x1b[2J", "x" * 300, "decided", "NaN"),
     *([], {}, [[]], [1], ["A", "A"], {"": 1}, [None], [True] * 3, {"metric": 3}),
 ]
-"""Values that stand where they do not belong."""
+"""Values of unexpected type or size."""
 WORDS = [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"{}", b"[]", b'"', b",", b":", b"\x00", b"\xff", b"9" * 400, b""]
-"""What bytes are replaced by."""
+"""Byte strings that replace parts of a file."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every part of a JSON value."""
+    """Yield the path to every part of a JSON value."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield (*path, key)
@@ -29,7 +29,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @st.composite
 def edited(draw: st.DrawFn, content: Any) -> Any:
-    """A JSON value with one to three parts changed, removed, doubled or moved."""
+    """Draw a JSON value with one to three parts changed, removed, duplicated or moved."""
     made = deepcopy(content)
     for _ in range(draw(st.integers(1, 3))):
         ways = list(places(made))
@@ -63,7 +63,7 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
 
 @st.composite
 def torn(draw: st.DrawFn, content: bytes) -> bytes:
-    """Bytes with a part replaced, cut off, or standing twice."""
+    """Draw bytes with a part replaced, truncated or duplicated."""
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(len(content), start + 60)))
     put = draw(st.sampled_from([*WORDS, content[start:end] * 2]) | st.binary(max_size=8))
@@ -72,5 +72,5 @@ def torn(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def as_json(value: Any) -> bytes:
-    """A JSON value as bytes, halves of letters and all."""
+    """Encode a JSON value as bytes, including lone surrogates."""
     return json.dumps(value).encode()

@@ -1,4 +1,4 @@
-"""Random studies of scores and verdicts with gaps."""
+"""Random studies of scores and preferences with missing values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from custodes.data.study import Study
 
 
 def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = True, orders: bool = False) -> Study:
-    """Two people and three metrics on five systems: some with scores, some with verdicts, most with few of either; with
-    `orders` verdicts have a presentation order, and some of them are missing."""
+    """Two annotators and three metrics on five systems.
+
+    Some raters give scores, some give preferences, and most have few of either. With `orders`, preferences have a
+    presentation order, which is missing for some.
+    """
     rng = np.random.default_rng(seed)
     systems, items = list("EDCBA"), [f"i{i}" for i in range(n_items)]
     rated, said = [], []

@@ -1,4 +1,4 @@
-"""Estimates of time and memory: every question has one, it grows with the data, and nothing is computed."""
+"""Estimates of run time and memory: every question has one that grows with the data and computes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions: an explicit signature, checked names of arguments, and what their answers say of how they were asked."""
+"""Questions: explicit signatures, validated argument names, and the options recorded with a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.questions import QUESTIONS, RESULTS
 
 @result
 class Guess(Result):
-    """A result of one number."""
+    """A result with one number."""
 
     guess: pl.DataFrame = table("One row.", count("n", "how many"), by="")
 
@@ -91,7 +91,7 @@ def test_the_answer_says_how_it_was_asked() -> None:
     made = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
     origin = made.provenance
     assert (origin.question, origin.study, origin.digest, origin.seed) == ("guess", "demo", study.fingerprint(), 7)
-    # defaults as they were then, in the order of the signature; what changes no number is left out
+    # default values at the time of the call, in the order of the signature, without options that change no number
     assert origin.options == {"most": 10, "path": "a/b", **DEFAULTS, "metrics": "judge"}
     assert list(origin.options) == ["most", "path", *DEFAULTS]
     assert set(origin.versions) == {"custodes", "numpy", "polars", "python"}
@@ -107,7 +107,7 @@ def test_the_seed_is_what_is_drawn_from() -> None:
     own = np.random.default_rng(1)
     first, second = guess(study, most=10**9, rng=own), guess(study, most=10**9, rng=own)
     assert first.provenance.seed is None
-    assert not first.guess.equals(second.guess)  # it goes on where it was
+    assert not first.guess.equals(second.guess)  # a generator passed by the caller continues from its state
 
 
 def test_options_know_their_types_and_words() -> None:

@@ -1,4 +1,4 @@
-"""A result of declared tables: what it shows, writes, tells of itself, and how it is made again."""
+"""Results of declared tables: display, export, documentation and reproduction from recorded options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTE = Note(rule="few", message="few items", count=3, aspect="x")
 
 @result
 class Made(Result):
-    """A result of three tables."""
+    """A result with three tables."""
 
     main: pl.DataFrame = table(
         "One row a metric.",
@@ -141,7 +141,7 @@ def test_it_is_made_again_by_its_question_and_seed() -> None:
     again = fresh.provenance.replay(study)
     assert again.to_dict() == fresh.to_dict()
     other = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
-    assert not other.pairs.equals(fresh.pairs)  # a fresh seed every time
+    assert not other.pairs.equals(fresh.pairs)  # each call without a seed draws a new one
 
 
 def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:

@@ -1,4 +1,4 @@
-"""Options that questions share: defaults, and one clear line for a value that cannot be."""
+"""Options that several questions share: default values, and one-line errors for invalid values."""
 
 from __future__ import annotations
 

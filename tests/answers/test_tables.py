@@ -1,4 +1,4 @@
-"""Declared tables: frames are typed, whole, and made of what was declared only."""
+"""Declared tables: frames have the declared types and columns, and no others."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def test_intervals_are_students_from_the_draws_after_the_first() -> None:
     made = with_interval("x", draws, 0.9, clusters=10, bounds=ANY)
     assert list(made) == ["x", "x_low", "x_high"]
     np.testing.assert_array_equal(made["x"], [7.0, np.nan])
-    reach = 1.8331 * np.arange(101.0).std(ddof=1) * np.sqrt(10 / 9)  # a table of t: 9 degrees, 90 %
+    reach = 1.8331 * np.arange(101.0).std(ddof=1) * np.sqrt(10 / 9)  # Student's t table: 9 degrees of freedom, 90 %
     np.testing.assert_allclose(made["x_low"], [7 - reach, np.nan], rtol=1e-4)
     np.testing.assert_allclose(made["x_high"], [7 + reach, np.nan], rtol=1e-4)
-    # no resamples, no interval
+    # Without resamples there is no interval.
     assert np.isnan(with_interval("x", draws[:1], 0.9, clusters=10, bounds=ANY)["x_low"]).all()
 
 
@@ -134,7 +134,7 @@ def test_help_of_a_result_names_every_column_that_it_declares() -> None:
                 assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in told
 
 
-# Recognised by documentation, whatever the declared kind; points of Elo are odds.
+# The documentation marks units whatever the declared kind; Elo points are log odds.
 IN_POINTS = re.compile(r"\bpoints\b(?!.* odds)")
 DIFFERENCE = re.compile(
     r"\bshare\b.* (minus|less) |^its share of wins minus|^accuracy minus|^`correct` minus|^p_win −|^flips .* minus"
@@ -151,9 +151,9 @@ DECLARED = [
 @pytest.mark.parametrize("declared", DECLARED)
 def test_points_and_differences_of_proportions_carry_their_unit(declared: Table) -> None:
     frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all", name="main")
-    assert frame.columns == list(declared.schema)  # names in files have no unit
+    assert frame.columns == list(declared.schema)  # column names in files have no unit
     (view,) = views(declared, frame, "title", every=True)
-    assert [own["label"] for own in plain(declared.columns)] == list(view.labels)  # papers and pages
+    assert [own["label"] for own in plain(declared.columns)] == list(view.labels)  # labels in papers and pages
     for own, header, words in zip(declared.columns, view.header, view.labels, strict=True):
         unit = ""
         if own.is_number and own.kind not in ("share", "probability"):

@@ -1,4 +1,4 @@
-"""Tables as text: what is shown, how numbers read, which is best, what is left out."""
+"""Tables as text: visible columns, number formats, bold best values, omitted rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
     one, other = views(MADE, FRAME, "the_metrics")
     assert (one.title, other.title) == ("the metrics (x)", "the metrics (y)")
     assert one.rows == other.rows
-    assert one.header == ("metric", "tau", "error", "half")  # `never` holds nothing, `n` matters less
+    assert one.header == ("metric", "tau", "error", "half")  # column `never` is empty, `n` has a lower priority
     assert one.labels == ("Metric", "τ-b", "Error", "Half")
     assert one.numeric == (False, True, True, True)
     assert one.rows == (
@@ -58,7 +58,7 @@ def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None
     one, _ = views(MADE, FRAME, "m")
     assert one.best == {(0, 1), (1, 2), (2, 2)}
     alone = next(iter(views(MADE, FRAME.head(1), "m")))
-    assert alone.best == frozenset()  # one metric is no contest
+    assert alone.best == frozenset()  # with a single metric nothing is best
 
 
 def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
@@ -131,7 +131,7 @@ def test_an_unreliable_interval_is_marked_and_only_that() -> None:
     (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
     assert (view.header, view.rows) == (("a", "b"), (("0.50 [0.10, 0.90]?", "0.50 [0.10, 0.90]"),))
     (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
-    assert view.rows[0][0] == "0.500"  # no interval, nothing to mark
+    assert view.rows[0][0] == "0.500"  # without an interval nothing is marked
     (view,) = views(made, made.frame(data | {"unreliable": None}, name="t"), "t")
     assert view.rows[0][0] == "0.50 [0.10, 0.90]"
 

@@ -1,6 +1,7 @@
-"""A real language model as the judge: from HTTP to the report, through a kill, and the same bytes from the cache.
+"""A language model as judge, from HTTP requests to the report, with an interruption and a rerun from the cache.
 
-The model (SmolLM2, 135 million parameters, 4 bits) is far too small to judge well; what it says is what a server says.
+The model (SmolLM2, 135 million parameters, 4 bits) is too small to judge well, but its replies are those of a real
+server.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SECONDS = 1200.0
 
 
 class Server:
-    """A process of server.py."""
+    """Process that runs server.py."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -71,7 +72,7 @@ def shortened(text: str, words: int) -> str:
 
 
 def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Short beginnings of SummEval's articles and summaries, and what its experts said of the whole."""
+    """Excerpts of SummEval's articles and summaries, with the mean expert ratings."""
     with gzip.open(SUMMEVAL / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for _, line in zip(range(ITEMS), lines, strict=False)]
     texts = [
@@ -92,7 +93,7 @@ def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
 
 
 def own() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Without SummEval: texts of our own, and a person who likes the full ones."""
+    """Substitute for SummEval: generated texts, and an annotator who prefers complete ones."""
     reports = (
         "The city council closed the old bridge on Monday, because an inspector found a crack in a pillar.",
         "The museum hired ten guides for the summer, because more visitors came than in any year before.",
@@ -143,13 +144,13 @@ def judging(folder: Path, server: Server, output: str) -> subprocess.Popen[str]:
 
 
 def kept(folder: Path) -> dict[str, str]:
-    """When each answer was given, by its key."""
+    """Map the key of each cached reply to its time."""
     if not (folder / "kept.db").exists():
         return {}
     try:
         with closing(sqlite3.connect(folder / "kept.db")) as base:
             return dict(base.execute("SELECT key, json_extract(CAST(reply AS TEXT), '$.asked') FROM reply"))
-    except sqlite3.Error:  # it is being made
+    except sqlite3.Error:  # the database is being created
         return {}
 
 
@@ -169,7 +170,7 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     said = resumed.communicate(timeout=SECONDS)
     assert resumed.returncode == 0, said
     after = kept(folder)
-    assert before.items() <= after.items()  # what was kept was not asked again
+    assert before.items() <= after.items()  # cached requests are not sent again
     assert len(after) >= 24
     verdicts = pl.read_csv(folder / "verdicts.csv", infer_schema=False).fill_null("")
     assert verdicts.height == 24
@@ -178,7 +179,7 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     assert verdicts.filter((pl.col("preference") == "") != (pl.col("invalid") != "")).height == 0
     assert verdicts.filter(pl.col("invalid") == "").height >= 20
 
-    server.stop()  # from here on, nobody could answer
+    server.stop()  # no server can answer from this line on
     again = judging(folder, server, "again.csv")
     said = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said

@@ -1,4 +1,4 @@
-"""Pictures of the glass ceiling hold the numbers of their result."""
+"""Figures of the glass ceiling show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("gain", "low", "high", "fill", "clear"),
     [
-        (None, None, None, "#0072B2", "interval of the gain above 0"),  # the first: its own agreement is its gain
+        (None, None, None, "#0072B2", "interval of the gain above 0"),  # first row: its agreement equals its gain
         (0.1, 0.05, 0.15, "#0072B2", "interval of the gain above 0"),
         (0.1, -0.05, 0.15, "rgba(0,114,178,0.08)", "contains 0, or no interval"),
         (0.1, None, None, "rgba(0,114,178,0.08)", "contains 0, or no interval"),

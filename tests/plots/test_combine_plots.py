@@ -1,4 +1,4 @@
-"""Pictures of a combined metric hold the numbers of their result."""
+"""Figures of a combined metric show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fitted() -> Combine:
 
 @pytest.fixture(scope="module")
 def both(fitted: Combine) -> Combine:
-    """As in the report: the tables of two targets below each other."""
+    """Concatenate the tables of two targets, as in the report."""
     tables: dict[str, Any] = {
         name: pl.concat([table, table.with_columns(target=pl.lit("coherence"))])
         for name, table in fitted.tables().items()
@@ -209,7 +209,7 @@ def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.pruning_curve(fitted)
     assert rows_of(chart) == fitted.pruning.to_dicts()
     marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
-    # between equals the fewest
+    # the fewest rows among equal choices
     assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
     with pytest.raises(InputError, match="xgboost-pruned"):
         plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))

@@ -1,4 +1,4 @@
-"""Pictures of how alike judges are hold the numbers of their result, people apart from metrics."""
+"""Figures of distances between raters show the numbers of their result, with humans distinguished from metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def alike() -> Complementarity:
 
 
 def many(result: Complementarity, copies: int) -> Complementarity:
-    """The same judges again and again, under new names, each with its own place."""
+    """Repeat the raters under new names and positions."""
     order = pl.col("position") + pl.col("copy") * result.raters.height
     tables = {}
     for name in ("pairs", "raters", "coordinates", "clusters"):
@@ -92,7 +92,7 @@ def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementa
     drop = [
         plots.complementarity_map(many(alike, n)).to_dict()["encoding"]["y"]["axis"]["labelOverlap"] for n in (4, 12)
     ]
-    assert drop == [False, "greedy"]  # of 120 raters as many are named as fit
+    assert drop == [False, "greedy"]  # of 120 raters only those that fit are labelled
     assert theme.TEXT < CELL_NAMED
 
 
@@ -104,7 +104,7 @@ def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_pat
     assert set(drawn) <= set(wanted)
     assert drawn[0] == wanted[0]
     rules = [layer for layer in chart.to_dict()["layer"] if layer["encoding"]["y"].get("datum") == 0.8]
-    assert len(rules) == 1  # the share of `dimension`
+    assert len(rules) == 1  # one rule: the proportion of `dimension`
 
 
 def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) -> None:
@@ -120,7 +120,7 @@ def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) ->
 
 
 def named(chart: Any) -> set[str]:
-    """The raters that the map of places says to name."""
+    """Return the raters that the map labels."""
     return {
         row["rater"] for row in chart.to_dict()["layer"][-1]["transform"][1]["from"]["data"]["values"] if row["named"]
     }
@@ -164,7 +164,7 @@ def test_names_hide_neither_each_other_nor_points() -> None:
         assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, other)
     for i, point in enumerate(points):
         assert all((np.abs(centre - point) >= half).any() for k, centre in enumerate(centres) if k != i)
-    assert centres[3, 0] + half[0] <= 400  # at the right edge the name goes to the left
+    assert centres[3, 0] + half[0] <= 400  # at the right edge the label stands to the left
 
 
 @pytest.mark.parametrize("kind", labels.WIDTHS)
@@ -188,7 +188,7 @@ def test_names_of_lines_are_moved_as_little_as_need_be(values: list[float], gap:
     order = np.argsort(given_values, kind="stable")
     assert (np.diff(made[order]) >= gap - 1e-9).all()
     if len(values):
-        # isotonic regression is the least-squares answer once the gaps are taken out
+        # after subtracting the gaps, isotonic regression gives the least-squares solution
         shift = gap * np.arange(len(values))
         expected = isotonic_regression(given_values[order] - shift).x + shift
         np.testing.assert_allclose(made[order], expected, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Pictures of corrected margins and of the protocol hold the numbers of their result."""
+"""Figures of corrected margins and of the protocol show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
         return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
 
     one, other = shares("Aster", "Fir"), shares("Fir", "Aster")
-    assert {estimator for estimator, _ in one} == {"naive", "human", "poststratified"}  # ppi knows the margin alone
+    assert {estimator for estimator, _ in one} == {"naive", "human", "poststratified"}  # ppi estimates the margin only
     for estimator in ("naive", "human", "poststratified"):
         assert one[estimator, "p_win"] == other[estimator, "p_loss"]
         assert one[estimator, "p_tie"] == other[estimator, "p_tie"]
@@ -64,7 +64,7 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
     values = chart["data"]["values"]
     assert values == replayed.curve.filter(pl.col("aspect") == "fluency").to_dicts()
     assert [panel["layer"][1]["encoding"]["y"]["field"] for panel in chart["vconcat"]] == ["correct", "kld"]
-    looked = [row for row in values if row["stopping"] != "decided"]  # beside the paper's own rule
+    looked = [row for row in values if row["stopping"] != "decided"]  # in addition to the paper's rule
     assert {(row["estimator"], row["round"]) for row in looked} == {
         (e, r) for e in ("human", "pooled") for r in (1, 2, 3)
     }
@@ -79,7 +79,7 @@ def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:
     assert {(row["annotations"], round(row["margin"], 6)) for row in rows} == {
         (row["annotations"], round(row["margin"], 6)) for row in result.power.iter_rows(named=True)
     }
-    # More annotations find more, whatever the margin.
+    # Power increases with annotations at every margin.
     for margin in (0.1, 0.3):
         found = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
         assert found == sorted(found)

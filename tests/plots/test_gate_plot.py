@@ -1,4 +1,4 @@
-"""The picture of a gate: every rule has its row, by how far it is from its threshold."""
+"""The figure of a gate has one row for each rule with the distance to its threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of labels that hold control characters, tags of scripts or names that every object of JavaScript has."""
+"""Figures with control characters, script tags or names of JavaScript object properties in labels."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 def texts(part: Any) -> list[str]:
-    """Every text of a specification."""
+    """Yield every text of a specification."""
     if isinstance(part, dict):
         return [text for own in part.values() for text in texts(own)]
     if isinstance(part, list):
@@ -77,7 +77,7 @@ def texts(part: Any) -> list[str]:
 def test_every_picture_is_drawn_and_names_its_labels(answers: dict[str, Any], name: str, tmp_path: Path) -> None:
     chart = CHARTS[name](answers)
     said = texts(chart.to_dict())
-    # What Altair saves, or a notebook shows, is as harmless as what `save` writes.
+    # Output of Altair and of notebooks is as safe as that of `save`.
     assert not any(UNSHOWN.search(text) or text in TAKEN or "</script" in text for text in said)
     svg = plots.save(chart, tmp_path / "a.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(svg)
@@ -112,7 +112,7 @@ def test_any_label_of_any_chart_is_saved(label: str, tmp_path: Path) -> None:
 
 
 class Scripts(HTMLParser):
-    """The scripts of a page, as a browser tells where each ends."""
+    """Parser that collects the scripts of a page with the end tags that a browser sees."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ def test_a_report_of_such_labels_draws_and_names_every_picture(
     made = cu.report(study, resamples=3)
     saved = made.save_figures(tmp_path)
     assert len({path.name.casefold() for path in saved}) == len(saved) == len(list(tmp_path.iterdir()))
-    # Each of both aspects has its own, though `/` and `:` are no letters of a file name.
+    # Each aspect has a separate file, though `/` and `:` are not allowed in file names.
     assert sum("agreement-intervals" in path.name for path in saved) == 4
     for path in saved:
         svg = path.read_text(encoding="utf-8")

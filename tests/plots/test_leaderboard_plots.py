@@ -1,4 +1,4 @@
-"""Pictures of the leaderboard: whose rows they show, in which order, and what they refuse."""
+"""Leaderboard figures: raters, order of systems, and rejected input."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_map_shows_each_pair_from_both_sides(board: Leaderboard) -> None:
     drawn = svg(win_rate_map(board, rater="judge"))
     for row in board.pairs.filter(rater="judge").iter_rows(named=True):
         for rate in (row["win_rate"], 1 - row["win_rate"]):
-            assert any(f">{100 * rate + nudge:.0f}%</text>" in drawn for nudge in (0, 1e-9))  # .5 goes up there
+            assert any(f">{100 * rate + nudge:.0f}%</text>" in drawn for nudge in (0, 1e-9))  # the browser rounds .5 up
     assert win_rate_map(board).to_dict()["title"] == "Win rates of pairs, by human (fluency)"
     with pytest.raises(OptionError, match="rater='judges' is not in the result"):
         win_rate_map(board, rater="judges")
@@ -106,6 +106,6 @@ def test_many_systems_have_small_cells_without_numbers(tmp_path: Path) -> None:
     spec = win_rate_map(board).to_dict()
     assert spec["mark"]["type"] == "rect"
     assert spec["width"] == {"step": SMALL}
-    assert theme.TEXT < SMALL  # so every system is named
+    assert theme.TEXT < SMALL  # so every system is labelled
     assert spec["encoding"]["x"]["axis"]["labelOverlap"] is False
     assert save(win_rate_map(board), tmp_path / "map.svg").stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""`result.plot()`: every result that has a main picture draws it, the others say that they have none."""
+"""`result.plot()` draws the main figure of a result, or raises an error if it has none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = {
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 1, "resamples": 20},
     "gate": {"metric": "judge", "require": "kendall_item>=0.3"},
 }
-"""What each question is asked of the demo, where it takes little time."""
+"""Options that keep the questions on the demo short."""
 
 WITHOUT = ("check", "verdict", "validate", "labelling", "route")
 
@@ -52,7 +52,8 @@ def test_the_main_picture_is_that_of_its_function(question: str) -> None:
 
 
 def check_display(chart: Any) -> None:
-    """A notebook shows it without a network, also after changes and pickling, unless another renderer is chosen."""
+    """Assert that a notebook displays the chart offline, also after changes and pickling, unless another renderer is
+    active."""
     for own in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
         bundle = own._repr_mimebundle_()
         assert bundle.keys() == {"image/svg+xml"}
@@ -65,7 +66,7 @@ def check_display(chart: Any) -> None:
 
 
 def sizes(spec: Any) -> Iterator[float]:
-    """Every size of text that a specification names."""
+    """Yield every font size of a specification."""
     if isinstance(spec, dict):
         for key, value in spec.items():
             if key.endswith("ontSize"):
@@ -78,7 +79,7 @@ def sizes(spec: Any) -> Iterator[float]:
 
 
 def whiskers(spec: dict[str, Any]) -> set[str]:
-    """The colours of rules from one end of an interval to the other, as they are seen; each is drawn in full colour."""
+    """Return the colours of interval bars, which have full opacity."""
     found = set()
     for layer in spec.get("layer", []):
         second = [own.get("field", "") for name, own in layer["encoding"].items() if name in ("x2", "y2")]
@@ -90,11 +91,11 @@ def whiskers(spec: dict[str, Any]) -> set[str]:
 
 
 ON_DARK_ONLY = {theme.ORANGE, theme.SKY}
-"""Colours of Okabe and Ito that are pale on white paper; they are told apart by more than their whiskers."""
+"""Pale colours of the Okabe-Ito palette; the marks also differ by shape or position."""
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2.1; 3 is what it asks of parts of a picture."""
+    """Contrast ratio of two colours by WCAG 2.1, which requires 3 for parts of figures."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -1,4 +1,4 @@
-"""The section on combined metrics: what it shows, and what it says in plain words."""
+"""The report section on combined metrics: tables, figures and sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def context(made: Report, fitted: Combine, **absent: str) -> Context:
 
 
 def gains(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
-    """With this gain of every method."""
+    """Return the result with the same gain for every method."""
     ends = {"gain": value, "gain_low": low, "gain_high": high}
     said = None if low is None else GAIN if low > 0 else NO_GAIN
     table = fitted.generalisation.with_columns(
@@ -163,7 +163,7 @@ def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) 
 def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     ratings = cu.read("demo").ratings.frame.select("item", "system", "rater", "aspect", "score")
     few = ratings["item"].unique().sort()[:4]
-    # people rate fluency on four items only, and honest validation takes five
+    # fluency has human ratings on four items only, and nested validation needs five
     kept = ratings.filter(
         ~(pl.col("rater").str.starts_with("ann") & (pl.col("aspect") == "fluency"))
         | pl.col("item").is_in(few.implode())

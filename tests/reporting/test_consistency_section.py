@@ -1,4 +1,4 @@
-"""The section of judges: what is claimed is on the page, and a study without anything to say of judges says so."""
+"""The report section on judges: all claims are on the page, and studies without judges have a notice instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections on correction, protocol and plan: what they show, and what they say where there is nothing to show."""
+"""The report sections on correction, protocol and plan, with and without results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def section(made: Report, identity: str) -> str:
 
 
 def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:
-    """Scores by item and place of the system; a rater named m... is a metric."""
+    """Study from scores by item and system; raters named m... are metrics."""
     rows = [
         {
             "item": str(i),
@@ -59,7 +59,7 @@ def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
     options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
     assert sorted(options) == sorted(metrics)
     assert f"{7 - len(metrics)} more metrics were left out" in text
-    # people annotated every item of the demo
+    # annotators rated every item of the demo
     assert "correction adds nothing here" in text
 
 
@@ -70,7 +70,7 @@ def test_the_design_effect_of_documents_is_printed(made: Report, identity: str) 
 
 def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
     text = section(made, "protocol")
-    assert text.count("<tr data-aspect=") == 4  # the looks, and the paper's own rule
+    assert text.count("<tr data-aspect=") == 4  # the interim analyses and the paper's rule
     for name in ("correct", "correct_fixed", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
         for value in made.tables()[f"protocol.{table}"][name]:

@@ -1,4 +1,4 @@
-"""A report, and a picture saved as a page, of labels that are code: in headless Chromium nothing of them runs."""
+"""Labels that contain code do not run in headless Chromium, in a report or in a figure saved as a page."""
 
 from __future__ import annotations
 

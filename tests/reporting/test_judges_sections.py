@@ -1,4 +1,4 @@
-"""The sections on complementarity and the glass ceiling: what they show, and what they say in plain words."""
+"""The report sections on complementarity and the glass ceiling: tables, figures and sentences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complemen
     first = re.search(r'id="table-complementarity-raters".*?<tbody>.*?data-value="([^"]+)"', text, re.DOTALL)
     assert first is not None
     assert first[1] == closest
-    assert "Raters that are excluded, and why" not in text  # nobody is left out of the demo
+    assert "Raters that are excluded, and why" not in text  # the demo excludes no rater
 
 
 def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:
@@ -213,7 +213,7 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:
-    """The demo's result with another table `halo`: differences from other annotators with intervals of ± width."""
+    """The demo's result with another `halo` table: differences from other annotators with intervals of ± width."""
     rows: list[dict[str, Any]] = [
         {
             "target": "x",

@@ -1,4 +1,4 @@
-"""A study in which nobody but people judged: the report and the verdict say what needs no metric."""
+"""Studies with human ratings only: report and verdict contain the parts that need no metric."""
 
 import polars as pl
 import pytest
@@ -32,7 +32,7 @@ def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
 
 
 def test_systems_stand_as_beside_metrics(report: cu.Report) -> None:
-    """Who else rated changes nothing of what people say."""
+    """Metrics do not change results of human ratings."""
     own = report.results["leaderboard"].to_frame("systems").filter(rater="human")
     beside = cu.leaderboard(cu.read("demo"), resamples=30).systems.filter(rater="human")
     assert own.select("aspect", "system", "win_rate", "strength").equals(
@@ -45,7 +45,7 @@ def test_the_verdict_alone_is_that_of_the_page(people: Study, report: cu.Report)
 
 
 def test_every_picture_has_its_place_in_the_page(report: cu.Report) -> None:
-    """A picture without one would stop the script before it draws the others."""
+    """A figure without an element would stop the script before it draws the others."""
     sections = [section for section in SECTIONS if section.question in report.results]
     drawn = {figure.id for section in sections for figure in section.drawn(report.context)[0]}
     assert all(f'data-figure="{name}"' in report.html for name in drawn)

@@ -1,4 +1,4 @@
-"""A page of very many systems or metrics carries the leading ones, and says so; results hold all."""
+"""Pages of studies with very many systems or metrics are limited to the leading ones with a note; results are complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_page_of_many_carries_the_leading_ones(made: Report, monkeypatch: pyte
     shown = fresh.context.carried()
     assert shown.metrics == tuple(name for name in made.context.metrics if name in part.metrics)
     assert shown.best == made.context.best
-    # Metrics that were not corrected are counted among all, also where the page lacks them.
+    # Counts of uncorrected metrics include those that the page omits.
     told = [CORRECTION.build(own)["others"] for own in (made.context, shown)]
     assert told[0] == told[1] > 0
     pairs, whole = shown.table("favoritism.pairs"), made.context.table("favoritism.pairs")

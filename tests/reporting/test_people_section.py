@@ -1,4 +1,4 @@
-"""The section on people, and the page of a study in which people are alone."""
+"""The report section on annotators, and reports of studies with human ratings only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """Twelve people; one who is excluded gave all that speaks for Birch over Cedar."""
+    """Twelve annotators, of whom an excluded one gave all ratings that prefer Birch to Cedar."""
     path = tmp_path_factory.mktemp("people") / "study.db"
     plan = StudyPlan(money=Money(price=0.2, fee=0.3))
     new_file(path, items=[f"d{n}" for n in range(30)], systems=SYSTEMS, plan=plan)
@@ -46,7 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         look(base, 2, 1, (20, 0, 10), 1)
         exclude(base, 12)
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
-        for assignment in (1, 1, 2):  # hidden and shown again
+        for assignment in (1, 1, 2):  # an assignment that was hidden and shown again
             row = (assignment, assignment)
             base.execute(
                 "INSERT INTO event (at, session, assignment, kind, json) VALUES (5, ?, ?, 'marked', '{}')", row
@@ -81,7 +81,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "a true margin of 0.20, the mean margin was 0.46",
     ):
         assert told in section.replace("\u00a0", " "), told
-    assert "Competence of annotators" not in section  # nobody shares enough with others for an interval
+    assert "Competence of annotators" not in section  # no annotator shares enough tasks with others for an interval
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:

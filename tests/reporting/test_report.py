@@ -1,4 +1,4 @@
-"""The page as text: whole, escaped, small; and what a report writes."""
+"""The report as text: completeness, escaping, size, and files written."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
 
 def test_every_question_with_a_section_is_answered(made: Report) -> None:
     asked = [section.question for section in made.sections if section.ask]
-    # validate asks of a model and other data, gate by rules of the user's own, rates, labelling and route of labels
+    # validate needs a model and other data, gate needs user-defined rules, rates, labelling and route need labels
     assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
     assert list(made.results) == asked
     assert made.verdict.provenance.question == "verdict"
 
 
 def test_page_is_one_file(made: Report) -> None:
-    # the script bundle names the addresses of schemas; only links that load something count
+    # the script bundle contains addresses of schemas; only links that load a resource count
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', made.html.split('<script type="text/plain"')[0])
     assert made.html.count("vegaEmbed=") == 1
     assert len(made.html.encode()) < 2_000_000
@@ -101,7 +101,7 @@ def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_pat
     written = made.save_figures(tmp_path / "figures", format="json")
     assert len(written) == len(set(written))
     names = [path.stem for path in written]
-    # exactly the pictures of the page, once or for each of two aspects, that of agreement by two statistics
+    # exactly the figures of the page, once or per aspect, that of agreement by two statistics
     figures = {figure.id: figure for section in made.sections for figure in section.drawn(made.context)[0]}
     assert len(figures) == 29
     counted = {own: sum(re.search(rf"(^|-){own}(-|$)", name) is not None for name in names) for own in figures}
@@ -141,7 +141,7 @@ def test_a_study_of_two_systems_says_so() -> None:
 
 
 def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it shares changes no answer."""
+    """Shared computations do not change results."""
     made = list[str]()
 
     def from_study(study: cu.Study, *, aspect: str, **rest: Any) -> Panel:

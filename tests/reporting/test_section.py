@@ -1,4 +1,4 @@
-"""Sections as values: asked once, left out with a reason, shown as declared."""
+"""Sections as values: computed once, omitted with a reason, displayed as declared."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_table_is_written_as_declared() -> None:
     ]
     assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
     assert 'title="rank correlation"' in html
-    assert html.count('"n more"') == 2  # head and cell of what is shown on request
+    assert html.count('"n more"') == 2  # header and cell of the column shown on request
     assert '<tr data-aspect="fluency">' in html
     assert '<li data-aspect="fluency">&lt;note&gt;</li>' in html
     assert "<li>all</li>" in html
@@ -78,7 +78,7 @@ def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
     assert cells(html)[9:] == ["", "a", "", *["–"] * 6]
     assert html.count("undefined: see the notes under the table") == 6
     assert "data-aspect" not in html
-    assert cells(table_html(undefined, SHOWN.columns, id="t", caption="t")) == ["a"]  # no values
+    assert cells(table_html(undefined, SHOWN.columns, id="t", caption="t")) == ["a"]  # an empty table
 
 
 def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(made: Report) -> None:
@@ -110,7 +110,7 @@ def test_options_of_the_report_reach_every_question_that_has_them(made: Report) 
     for question, result in made.results.items():
         options = result.provenance.options
         if "resamples" in options:
-            # the test of `check` has a lower level than intervals, and needs more
+            # the test in `check` has a lower level than intervals, so it needs more resamples
             assert options["resamples"] == (1000 if question == "check" else 100), question
         assert result.provenance.seed == 0
         assert result.provenance.digest == cu.read("demo").fingerprint()
