@@ -47,7 +47,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the objects that exist before the first test from garbage collection, which would scan them every time."""
+    """Exclude objects that exist before the first test from garbage collection, which would scan them every time."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""The door of questions: whatever an argument is given, there is an answer or one line that names the argument."""
+"""Argument validation of public functions: every value gives an answer, or a one-line error that names the argument."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "gate": {"metric": "m1", "require": "kendall_item>=-0.5"},
 }
-"""What keeps a question short."""
+"""Options that keep questions short."""
 CALLED = 4
-"""Values that every argument is given in the quick test, others for the next argument."""
+"""Values that every argument gets in the quick test; each argument gets different ones."""
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def model(tiny: cu.Study, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def arguments(question: str) -> Iterator[str]:
     _, *names = inspect.signature(QUESTIONS[question]).parameters
-    yield from (name for name in names if name != "progress")  # what a caller's own function raises is the caller's
+    yield from (name for name in names if name != "progress")  # it raises the caller's exceptions
 
 
 def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
-    """Ask with each value of each argument; how many got an answer."""
+    """Ask the question with each value of each argument, and return the number of answers."""
     asked, given = QUESTIONS[question], dict(GIVEN.get(question, {}))
     names = list(arguments(question))
     if "resamples" in names:
@@ -67,7 +67,7 @@ def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, mo
             told = ""
             try:
                 made = asked(None if question == "plan" else tiny, **{**given, name: value})
-                json.dumps(made.to_dict())  # and a file can hold it
+                json.dumps(made.to_dict())  # the answer is valid JSON
                 n += 1
             except CustodesError as problem:
                 told = str(problem)
@@ -145,7 +145,7 @@ def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
 
 
 class Unprintable:
-    """What has no words for itself."""
+    """Object whose `repr` raises an error."""
 
     def __repr__(self) -> str:
         raise RuntimeError
@@ -156,7 +156,7 @@ SIMULATED = {"items": 3, "quality": {"A": [1.0], "B": [0.0]}, "annotators": {"h"
 
 
 def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """What is public beside the questions, and arguments that it answers."""
+    """Public functions other than questions, with valid arguments."""
     state = cu.live.start(["A", "B"], ["i1", "i2"])
     rows = study.ratings.frame
     agreed, gate = (
@@ -257,8 +257,8 @@ RESAMPLED = [name for name, asked in QUESTIONS.items() if "resamples" in inspect
 
 
 def test_questions_without_resamples_draw_none() -> None:
-    # correction draws from posteriors, as many as its decisions need; plan replays; rates draws
-    # from posteriors; validate uses a jackknife
+    # correction draws as many posterior samples as its decisions need; plan replays; rates draws posterior samples;
+    # validate uses a jackknife
     assert set(QUESTIONS) - set(RESAMPLED) == {"correction", "labelling", "plan", "rates", "route", "validate"}
 
 

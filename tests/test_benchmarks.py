@@ -1,4 +1,5 @@
-"""The benchmarks measure what they say: slopes, limits, and algorithms written from papers that say our numbers."""
+"""Benchmarks: slopes, limits, and reference implementations written from papers that give the same numbers as the
+package."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ KINDS = {"metric": "label", "group": "label", **dict.fromkeys(("value", "value_l
 
 
 def moved(script, column, value, second=None):
-    """The differences after the first row of the column has another value."""
+    """Differences after the value of a column changes in the first row."""
     comparing = script("comparing")
     now = START.with_columns(pl.Series(column, [value, START[column][1]]))
     roles = comparing.roles_of(KINDS | {"p_value": "p"})
@@ -116,10 +117,10 @@ def test_an_estimate_must_be_equal(script):
 def test_random_values_may_move_by_their_standard_error(script, column, start, error):
     assert not moved(script, column, start + 2 * error)
     (cell,) = moved(script, column, start + 6 * error)
-    assert cell.tolerance == pytest.approx(4 * 2**0.5 * error, rel=0.05)  # p (1 - p) is that of both versions
+    assert cell.tolerance == pytest.approx(4 * 2**0.5 * error, rel=0.05)  # p (1 - p) is the mean of both versions
     assert not cell.minor
     (cell,) = moved(script, column, start + 2 * error, second=START)
-    assert cell.minor  # the same for both seeds
+    assert cell.minor  # equal for both seeds
 
 
 def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
@@ -128,7 +129,7 @@ def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
 
 
 def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):
-    """One checkout on both sides: nothing moves, until an answer of the start is changed."""
+    """With one checkout on both sides nothing differs until an answer of the start is changed."""
     golden, cases = script("golden"), script("golden_cases")
     only = [word for name in ("demo check", "demo ranking") for word in ("--only", name)]
     start = ["--start", str(golden.ROOT), "--kept", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""The command line: exit status, one line of error, nothing half-written, the same bytes from the same seed."""
+"""The command line: exit status, one-line errors, complete output files, and equal bytes for equal seeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["custodes"]  # the fixture
 QUICK = ("--resamples", "20")
 
 
-# --- what is asked for ---------------------------------------------------------------------------------------------
+# --- questions and options -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", sorted(cli.VERBS.keys() - set(cli.WITH_SUBCOMMANDS)))
@@ -110,13 +110,13 @@ def test_bad_options_are_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-# --- formats -------------------------------------------------------------------------------------------------------
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 def test_another_seed_changes_only_what_is_drawn_and_a_file_holds_the_same_bytes(custodes: Run) -> None:
     command = ("agreement", "demo", *QUICK, "--format", "json", "--no-timing", "--seed")
     ran = custodes(*command, "1")
-    assert ran.err == ""  # no progress where there is no terminal
+    assert ran.err == ""  # no progress without a terminal
     assert custodes(*command, "1", "-o", "answer.json").out == ""
     assert Path("answer.json").read_text() == ran.out
     one, other = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
@@ -160,7 +160,7 @@ def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-# --- output files --------------------------------------------------------------------------------------------------
+# --- output files ----------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
@@ -236,7 +236,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert "No space left" in ran.stderr
 
 
-# --- report --------------------------------------------------------------------------------------------------------
+# --- report ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -247,10 +247,10 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
-    sections = [section for section in SECTIONS if section.question != "rates"]  # of labels
+    sections = [section for section in SECTIONS if section.question != "rates"]  # rates needs labels
     ran = custodes("report", "demo", *quick)
     assert (ran.status, ran.out) == (0, "report.html\n")
-    assert ran.err.splitlines() == [  # progress where there is no terminal
+    assert ran.err.splitlines() == [  # no progress without a terminal
         f"custodes: report: {number} of {len(sections)}: {section.title}"
         for number, section in enumerate(sections, start=1)
     ]
@@ -278,7 +278,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     assert list(Path().iterdir()) == []
 
 
-# --- check ---------------------------------------------------------------------------------------------------------
+# --- check -----------------------------------------------------------------------------------------------------------
 
 
 def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None:
@@ -298,7 +298,7 @@ def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None
     assert "negative-agreement" not in [row["rule"] for row in json.loads(ran.out)["problems"]]
 
 
-# --- bad input -----------------------------------------------------------------------------------------------------
+# --- bad input -------------------------------------------------------------------------------------------------------
 
 GOOD = [
     (f"i{item}", system, rater, kind, 0.25 * item + (system == "A"))
@@ -371,7 +371,7 @@ def test_bad_files_are_refused(custodes: Run, name: str, content: bytes, fragmen
     refused(custodes("agreement", name), *fragments)
 
 
-# --- few people, many machines -------------------------------------------------------------------------------------
+# --- few annotators, many metrics ------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("remembered")
@@ -382,7 +382,7 @@ def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answ
     assert [row["estimator"] for row in (naive, human, ppi)] == ["naive", "human", "ppi"]
     assert ppi["decision"] == "-"
     cells = ["Cedar < Dogwood", str(ppi["n_paired"] + ppi["n_human_only"]), f"{naive['margin']:.2f}"]
-    for row in (human, ppi):  # an end that is not 0 does not read as 0
+    for row in (human, ppi):  # a bound other than 0 is not shown as 0
         margin, low, high = (decimal(row[f"margin{end}"], 2) for end in ("", "_low", "_high"))
         cells.append(f"{margin} [{low}, {high}]")
     line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
@@ -396,7 +396,7 @@ def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) 
     write_csv(Path("apart.csv"), LONG, [*people, *machine])
     for command in (("correction", "apart.csv"), ("protocol", "apart.csv", "--metrics", "bleu")):
         refused(custodes(*command), "in both files", "ann", "bleu")
-    assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # people alone
+    assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # human ratings only
 
 
 def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
@@ -404,7 +404,7 @@ def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
     stops = ("--stop", "decided", "--stop", "futility", "--futility", "0.3")
     looks = ("--looks", "10,20,40", "--boundary", "2.5", "--budget", "300", "--replications", "2")
     made = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
-    (paper,) = [row for row in made if row["stopping"] == "decided"]  # stands beside whatever is asked for
+    (paper,) = [row for row in made if row["stopping"] == "decided"]  # part of every result
     assert (paper["metric"], paper["estimator"]) == ("none", "human")
     rows = [row for row in made if row != paper]
     assert [(row["metric"], row["estimator"], row["stopping"]) for row in rows] == [
@@ -437,7 +437,7 @@ def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
     refused(custodes("plan", "--channel", "narrow.csv"), "3x3")
 
 
-# --- convert -------------------------------------------------------------------------------------------------------
+# --- convert ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["study.csv", "study.tsv.gz", "study.jsonl", "study.parquet"])
@@ -459,7 +459,7 @@ def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
     assert again.out == custodes(*ask, "demo").out
 
 
-# --- all aspects at once -------------------------------------------------------------------------------------------
+# --- all aspects at once ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("remembered")
@@ -490,7 +490,7 @@ def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) ->
 @pytest.mark.usefixtures("remembered")
 def test_estimates_are_in_fixed_notation(custodes: Run) -> None:
     shown = custodes("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3").out
-    assert not re.search(r"\de-\d|\[0, 0\]", shown)  # in full; an interval has a width
+    assert not re.search(r"\de-\d|\[0, 0\]", shown)  # numbers are written out; intervals have a width
 
 
 @pytest.mark.usefixtures("remembered")

@@ -1,4 +1,4 @@
-"""Mapping on the command line: from a table of one's own to an answer, and a schema file that keeps the way."""
+"""Column mapping on the command line: user tables with options, and schema files that store them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: 
     assert one.pop("provenance")["options"]["aspect"] == "fluency"
     assert other.pop("provenance")["options"]["aspect"] == ["fluency"]
     assert one == other
-    # what is said beside it counts more
+    # command line options take precedence over the schema file
     beside = custodes("check", "mine.csv", "--schema", "study.toml", "--aspect", "coherence", "--format", "json")
     assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]
 

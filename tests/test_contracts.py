@@ -1,4 +1,4 @@
-"""The contract of results: tables and fields are declared once; pages, JSON and CSV hold exactly these."""
+"""The contract of results: each table and field is declared once; documentation, JSON and CSV contain exactly these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DECLARED = {
 
 EMPTY = {
     ("check", "problems"),
-    ("leaderboard", "interim"),  # of studies with interim analyses
+    ("leaderboard", "interim"),  # only for studies with interim analyses
     ("check", "texts"),
     ("leaderboard", "corrected"),
     ("leaderboard", "cycles"),
@@ -45,19 +45,19 @@ EMPTY = {
     ("agreement", "labels"),
     ("annotators", "pairs"),
     ("gate", "ledger"),
-    ("route", "alarm"),  # with a given threshold
+    ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
-"""Tables that may have no row on the demo."""
+"""Tables that may be empty on the demo."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model that `validate` reads."""
+    """A folder with the model file that `validate` reads."""
     folder = tmp_path_factory.mktemp("contracts")
     cu.combine(cu.read("demo"), **options("combine")).model.save(folder / "model.json")
     return folder
@@ -82,7 +82,7 @@ def answer(question: str, *words: str, capsys: pytest.CaptureFixture[str]) -> di
 
 
 def documented() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Question to table to fields, read from the page; `x`, `_low` stands for x and x_low."""
+    """Question to table to fields, read from the documentation page, where `x`, `_low` stands for x and x_low."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     question = table = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
@@ -121,7 +121,7 @@ def test_every_field_is_explained_and_named_alike() -> None:
         assert own.label, where
         assert re.fullmatch(r"[a-z][a-z0-9_]*", own.name), where
         assert not (own.interval and own.sd), where
-        # ends of intervals bear the name of their estimate; a rater who gave scores has a lowest and a highest
+        # bounds are named after their estimate; raters with scores have a lowest and a highest one
         assert own.name not in ("low", "high") or where[:2] == ("check", "raters"), where
         assert not own.best or own.is_number, where
     for question, result in RESULTS.items():
@@ -137,7 +137,7 @@ def test_every_field_is_explained_and_named_alike() -> None:
 def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = json.loads(
         output(question, "--format", "json", "--seed", "5", capsys=capsys), parse_constant=pytest.fail
-    )  # no NaN, no infinity
+    )  # no NaN or infinity
     assert result["question"] == question
     assert list(result) == ["question", "provenance", "notes", *DECLARED[question], "seconds"]
     provenance = result["provenance"]
@@ -181,7 +181,7 @@ def check_kind(column: Column, row: dict[str, Any]) -> None:
         assert -1e-12 <= value <= 1 + 1e-12, row
     if column.kind == "count":
         assert value >= 0, row
-    if column.name == "metric":  # people are raters, not metrics
+    if column.name == "metric":  # annotators are raters, not metrics
         assert not value.startswith(("human", "ann")), row
     if column.name == "p_value":
         assert column.kind == "p", row
@@ -190,7 +190,8 @@ def check_kind(column: Column, row: dict[str, Any]) -> None:
 @every_question
 @pytest.mark.usefixtures("remembered")
 def test_python_and_command_line_give_the_same(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command line computes once for all tests of this file, so this is a second computation with the same seed."""
+    """Other tests of this file share one command line result, so this compares with a second computation with the same
+    seed."""
     result = QUESTIONS[question](cu.read("demo"), **options(question), **seeded(question)).to_dict()
     expected = json.loads(json.dumps(result))
     for row in expected["comparison"] if question == "combine" else ():
@@ -209,7 +210,7 @@ def test_csv_and_folder_hold_the_rows_of_json(
 ) -> None:
     result = answer(question, "--seed", "5", capsys=capsys)
     folder = tmp_path / "tables"
-    if question != "combine":  # its output is a file of the model
+    if question != "combine":  # combine writes a model file
         assert not output(question, "--seed", "5", "--format", "csv", "-o", f"{folder}/", capsys=capsys)
         assert {path.stem for path in folder.iterdir()} == set(DECLARED[question])
     for table, fields in DECLARED[question].items():
@@ -225,7 +226,7 @@ def test_csv_and_folder_hold_the_rows_of_json(
 
 
 def cell(value: Any) -> Any:
-    """A value of JSON as csv has it; a number as it is."""
+    """Value of JSON in the form of CSV; numbers unchanged."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -246,7 +247,7 @@ ESSENTIAL = {
     "ceiling": "features kendall metrics humans both attainable judge:fluency",
     "gate": "gate: holds outcome kendall_item judge coherence: >=",
 }
-"""Words of the tables that a terminal shows."""
+"""Columns that a terminal shows of each table."""
 
 
 @every_question
@@ -261,7 +262,7 @@ def test_tables_fit_eighty_columns(question: str, capsys: pytest.CaptureFixture[
 
 
 def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
-    """Every text in the code of a file that is no docstring, with the call that it is the first argument of."""
+    """All string literals of a file that are not docstrings, with the call whose first argument they are."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     called = {id(node.args[0]): node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args}
     said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -271,13 +272,13 @@ def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
 
 
 def test_no_column_is_named_again_where_its_declaration_serves() -> None:
-    # What shows every result of every question knows none of their columns.
+    # Generic display code does not name columns of single questions.
     fields = {field for tables in DECLARED.values() for names in tables.values() for field in names}
-    fields -= {*get_args(Kind), "aspect", "high", "low"}  # words of declarations, and of a reader's choice
+    fields -= {*get_args(Kind), "aspect", "high", "low"}  # words used in declarations and options
     for name in ("console.py", "answers/views.py", "answers/formats.py", "answers/result.py"):
         written = {text for _, text in strings(SOURCE / name)}
         assert not written & fields, name
-    # A section of the report declares no column that its question has declared.
+    # Report sections do not redeclare columns of their question.
     for path in (SOURCE / "reporting" / "sections").glob("*.py"):
         known = {own.name for question, _, own in columns() if question == path.stem}
         for call, text in strings(path):
@@ -321,12 +322,12 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     assert metrics["same"]["pearson_global"] == pytest.approx(1)
     assert "constant-metric" in rules
     pairs, rules = told("favoritism", "pairs")
-    # `same` never errs: without errors there is no favoritism, which is null and not 0.
+    # `same` never errs: without errors favoritism is undefined, hence null.
     assert pairs["same"]["favi"] is None
     assert pairs["same"]["note"] == "no errors"
     assert "favi-no-errors" in rules
     raters, rules = told("complementarity", "raters")
-    # A constant rater ranks nothing, so it is at no distance of anybody.
+    # A constant rater does not rank, so its distances are undefined.
     assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
     assert raters["same"]["with_humans"] == pytest.approx(0)
     assert "constant-rater" in rules

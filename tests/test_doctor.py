@@ -1,4 +1,4 @@
-"""`doctor` says what is there and what is not, and a broken installation shows."""
+"""`doctor` reports installed and missing parts, and detects broken installations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 
 @pytest.fixture
 def untested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the tests, which take a second."""
+    """Disable the self tests, which take a second."""
     monkeypatch.setattr(diagnosis, "TESTS", {})
 
 

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all; modes, links and devices stay; nothing that is read is written over."""
+"""Output files are written completely or not at all, keep modes, links and devices, and never replace input files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-# --- what was there ------------------------------------------------------------------------------------------------
+# --- existing files --------------------------------------------------------------------------------------------------
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
@@ -124,7 +124,7 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
     assert os.readlink("/dev/stdout") == before
 
 
-# --- places that cannot be written ---------------------------------------------------------------------------------
+# --- unwritable places -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_file_that_may_not_be_written_stays(tmp_path: Path, monkeypatch: pytes
     target = tmp_path / "a.txt"
     target.write_text("old")
     target.chmod(0o444)
-    if os.access(target, os.W_OK):  # root may write everything
+    if os.access(target, os.W_OK):  # root may write to any file
         monkeypatch.setattr(os, "access", lambda place, *mode, **more: Path(place) != target)
     with pytest.raises(OptionError, match="write-protected"):
         write_atomically(target, "new")
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # the file would be larger than is allowed
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # smaller than the file
     try:
         with pytest.raises(OptionError, match="File too large"):
             write_atomically(target, b"x" * 50_000)
@@ -193,7 +193,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (names(tmp_path), target.read_text()) == (["a.txt"], "old")
 
 
-# --- several, and killed -------------------------------------------------------------------------------------------
+# --- several files and interruptions ---------------------------------------------------------------------------------
 
 WRITER = """
 import sys, threading
@@ -208,7 +208,7 @@ while not ended.is_set():
 
 
 def writer(target: Path, letter: str, *, size: int) -> subprocess.Popen[str]:
-    """Writes until its input ends."""
+    """Start a process that writes a file until its input ends."""
     ask = [sys.executable, "-c", WRITER, str(target), letter, str(size)]
     return subprocess.Popen(ask, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -237,7 +237,7 @@ def test_six_writers_leave_one_whole_file(tmp_path: Path) -> None:
 
 
 def killed(target: Path, number: int, after: float) -> int:
-    """The exit status of a writer that is killed at work."""
+    """Kill a writer during its work, and return the exit status."""
     process = writer(target, "b", size=8_000_000)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -253,11 +253,11 @@ def test_no_half_written_file_after_a_kill(tmp_path: Path, after: float) -> None
     target.write_text("a" * 8_000_000)
     assert killed(target, signal.SIGKILL, after) == -signal.SIGKILL
     assert one_whole(target.read_text(), 8_000_000)
-    # What a kill leaves is named as ours, and is not taken for the file.
+    # Temporary files that a killed process leaves have a recognisable name and are not mistaken for the output.
     assert all(name == "a.txt" or name.startswith(".custodes-") for name in names(tmp_path))
 
 
-# --- nothing that is read is written over --------------------------------------------------------------------------
+# --- input files are not overwritten ---------------------------------------------------------------------------------
 
 
 def test_an_output_that_is_an_input_is_refused_by_any_of_its_names(tmp_path: Path) -> None:

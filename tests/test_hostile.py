@@ -1,4 +1,4 @@
-"""Hostile input and surroundings over every verb: one line and exit status 2, or the right answer."""
+"""Hostile input and environments for every command: a one-line error with exit status 2, or the correct answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.command_line import Run, custodes, refused
 __all__ = ["custodes"]
 
 PATTERNS = ("*", "^.*$", "^b.*$", "^(b$", " * ")
-"""Names that Polars expands to other columns, or fails on."""
+"""Column names that Polars expands as patterns, or that make it fail."""
 
 QUICK = ("--resamples", "20")
 MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--aspects", "style")
@@ -59,10 +59,10 @@ COMMANDS = (
     ("check", "demo", "--raters", FILE),
     ("check", "demo", "--items", FILE),
 )
-"""A command of every verb that reads tables, and of every option that names one."""
+"""One command for every question that reads tables, and for every option that names a table."""
 
 UNREAD = {"doctor", "count"}
-"""Verbs that read no table, and the one that leaves unknown columns in the engine."""
+"""doctor reads no table, and count leaves unknown columns to the engine."""
 
 
 def commands(file: Path) -> list[list[str]]:
@@ -70,7 +70,7 @@ def commands(file: Path) -> list[list[str]]:
 
 
 def outputs(*columns: str) -> pl.DataFrame:
-    """Texts and scores of three systems on four items; `columns` of numbers beside these."""
+    """Texts and scores of three systems on four items, with additional numeric `columns`."""
     keys = pl.DataFrame(
         [(str(item), system) for item in range(4) for system in "ABC"], schema=["item", "system"], orient="row"
     )
@@ -156,7 +156,7 @@ def test_names_that_are_equal_as_text_are_refused_in_pandas() -> None:
 
 
 def test_labels_that_are_patterns_are_labels(tmp_path: Path) -> None:
-    """Labels in cells become no columns on the way: every number is that of other labels in the same order."""
+    """Labels that look like column patterns give the same numbers as other labels in the same order."""
     study = cu.read("demo")
     systems = dict(zip(study.systems, ["$", "*", "^", "^(x$", "^.*$", "^a$"], strict=True))
     assert list(systems.values()) == sorted(systems.values())
@@ -212,7 +212,7 @@ for command in json.load(sys.stdin):
 
 
 def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
-    """`python -OO` strips docstrings, which Altair and XGBoost need: figures and trees are refused in one line."""
+    """`python -OO` removes docstrings, which Altair and XGBoost need: figures and trees give a one-line error."""
     demo = ("demo", *QUICK)
     write_table(outputs(), tmp_path / "texts.csv")
     write_table(

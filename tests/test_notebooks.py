@@ -1,4 +1,4 @@
-"""Results in notebooks: displayed and exported as HTML with pictures, without a network."""
+"""Results in notebooks: HTML display and export with figures, without network access."""
 
 from __future__ import annotations
 

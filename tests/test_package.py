@@ -1,6 +1,6 @@
-"""The package as others get it: its metadata and links, what is in the wheel, and that it works where nothing else is.
+"""The built package: metadata, links, contents of the wheel, and installations in empty environments.
 
-What is installed is slow, and needs uv and a package index; without them it is skipped.
+Tests that install are slow and need uv and a package index; without them they are skipped.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def links(text: str) -> list[tuple[str, str]]:
-    """Whether it is a picture, and where it leads, of every link outside of code."""
+    """Whether it is an image, and the target, of every link outside code."""
     return LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
 def check_absolute(text: str) -> None:
-    """Every link leads to a file of this repository, at the tag of this version."""
+    """Assert that every link to this repository leads to an existing file at the tag of this version."""
     version = PROJECT["project"]["version"]
     raw = HOME.replace("https://github.com", "https://raw.githubusercontent.com")
     found = links(text)
@@ -123,13 +123,13 @@ def test_hooks_before_a_commit_run_what_make_lint_runs() -> None:
 
 
 def extras_of_make_report() -> list[str]:
-    """What `make report` installs beside the core, so what the examples of the README may need."""
+    """Extras that `make report` installs, available to the examples of the README."""
     (extras,) = re.findall(r"^EXAMPLES := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     return extras.split(",")
 
 
 def required(*extras: str) -> set[str]:
-    """The distributions that this package needs with some extras, and those that these need, and so on."""
+    """Distributions that this package requires with some extras, including indirect requirements."""
     done: set[tuple[str, str]] = set()
     todo = [("custodes", extra) for extra in ("", *extras)]
     while todo:
@@ -137,7 +137,7 @@ def required(*extras: str) -> set[str]:
         if (name, extra) in done:
             continue
         done.add((name, extra))
-        with contextlib.suppress(metadata.PackageNotFoundError):  # of another system
+        with contextlib.suppress(metadata.PackageNotFoundError):  # not required on this platform
             for line in map(Requirement, metadata.requires(name) or ()):
                 if line.marker is None or line.marker.evaluate({"extra": extra}):
                     todo += [(canonicalize_name(line.name), own) for own in ("", *line.extras)]
@@ -159,7 +159,7 @@ exec(compile(sys.argv[2], "README.md", "exec"))
 
 
 def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_path: Path) -> None:
-    """It runs where no other package can be imported."""
+    """The code runs in an environment where other packages cannot be imported."""
     there = required(*extras_of_make_report())
     assert {"polars", "xgboost-cpu", "xgboost"} & there
     assert "pandas" not in there
@@ -175,13 +175,13 @@ def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_pa
         assert made.returncode == 0, made.stderr
 
 
-# What follows installs.
+# The following tests install packages.
 
 WITHOUT = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 
 
 def said(*command: object, cwd: Path, status: int = 0) -> str:
-    """What a command prints (or its error lines), in an environment that knows nothing of this checkout."""
+    """Output of a command (or its error lines), in an environment without this checkout."""
     own = {name: value for name, value in os.environ.items() if name not in WITHOUT} | {"UV_PYTHON_DOWNLOADS": "never"}
     made = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=own, capture_output=True, encoding="utf-8", check=False
@@ -192,7 +192,7 @@ def said(*command: object, cwd: Path, status: int = 0) -> str:
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The command that makes environments, where it and a package index are."""
+    """Command of uv; skips tests if uv or a package index is missing."""
     found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if found is None or importlib.util.find_spec("build") is None:
         pytest.skip("uv and build are not installed (pip install --group package)")
@@ -209,7 +209,7 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Built(NamedTuple):
-    """The two files of a release."""
+    """Files of a release: sdist and wheel."""
 
     sdist: Path
     wheel: Path
@@ -217,7 +217,7 @@ class Built(NamedTuple):
 
 @pytest.fixture(scope="session")
 def built(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The wheel is made from the sdist, so that holds all that is needed."""
+    """The wheel is built from the sdist, so the sdist must be complete."""
     folder = tmp_path_factory.mktemp("dist")
     said(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
@@ -225,7 +225,7 @@ def built(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 class Environment(NamedTuple):
-    """An environment with nothing but what was installed into it."""
+    """Virtual environment with installed packages only."""
 
     folder: Path
 
@@ -241,14 +241,14 @@ def environment(uv: str, folder: Path, *what: object, python: str = sys.executab
 
 
 def needs(extra: str, version: str) -> set[str]:
-    """The packages of an extra on a version of Python."""
+    """Requirements of an extra for a Python version."""
     lines = map(Requirement, PROJECT["project"]["optional-dependencies"][extra])
     here = {"python_version": version}
     return {line.name for line in lines if line.marker is None or line.marker.evaluate(here)}
 
 
 def check_works(installed: Environment, *extras: str) -> None:
-    """The doctor finds nothing wrong and the extras that are there, and the demo becomes a page."""
+    """Assert that the doctor finds no problems and the expected extras, and that the demo report is written."""
     found = json.loads(installed.says("custodes", "doctor", "--format", "json"))
     assert all(row["fits"] for row in found["packages"])
     assert all(row["passed"] for row in found["tests"])
@@ -340,7 +340,7 @@ def test_examples_work_in_the_environment_of_make_report(page: str, uv: str, bui
 
 
 def interpreter(uv: str, version: str) -> str | None:
-    """Where a Python is: known to uv, or among those of pyenv that are not active."""
+    """Path of a Python interpreter, from uv or from inactive versions of pyenv."""
     asked = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", "--no-project", version],
         capture_output=True,
@@ -379,7 +379,7 @@ def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: P
     said(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
     installed = environment(uv, tmp_path / "lowest", "-r", lowest, f"{built.wheel}[learn,duckdb]")
     numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
-    assert metadata.version("numpy") not in numpy  # else nothing is tested
+    assert metadata.version("numpy") not in numpy  # otherwise the test has no effect
     check_works(installed, "learn", "duckdb")
     shown = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
     for row in shown:
@@ -431,7 +431,7 @@ def test_a_checker_of_types_knows_every_name(uv: str, built: Built, tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_site() -> None:
-    """Built without a warning, so no link leads nowhere; it needs nothing from elsewhere."""
+    """The build gives no warnings, so links are valid; the site loads no external resources."""
     pytest.importorskip("furo", reason="the tools of the docs are not installed (pip install --group docs)")
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     made = subprocess.run(

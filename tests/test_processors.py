@@ -1,7 +1,7 @@
-"""No number and no sentence depends on the processor or on the number of threads.
+"""Numbers and sentences do not depend on the processor or the number of threads.
 
-OpenBLAS picks its kernels by the processor; `OPENBLAS_CORETYPE` makes it take those of another one. A type that the
-processor does not have becomes another one silently, so what was taken is read back from threadpoolctl.
+`OPENBLAS_CORETYPE` selects the kernels of another processor. OpenBLAS silently replaces types that the processor does
+not support, so threadpoolctl reports the kernels in use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ scipy.linalg.svd(square @ square)
 print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info() if p["internal_api"] == "openblas"]))
 """
 ZERO = 1e-9
-"""Numbers that differ by no more are equal: differences of equal numbers are rounding."""
+"""Differences up to this value are rounding errors."""
 
 
 def output(arguments: list[str], core_type: str, threads: int) -> Any:
@@ -44,14 +44,14 @@ def output(arguments: list[str], core_type: str, threads: int) -> Any:
 
 @cache
 def core_types() -> tuple[str, str]:
-    """Two core types that give different kernels; twice the same where the processor has one."""
+    """Two core types with different kernels, or one type twice if the processor supports only one."""
     kernels = {name: taken for name in CORE_TYPES if (taken := kernels_of(name))}
     first, *others = kernels
     return first, next((name for name in others if kernels[name] != kernels[first]), first)
 
 
 def kernels_of(core_type: str) -> Any:
-    """The kernels of a core type; nothing where the processor lacks their instructions, which ends the process."""
+    """Kernels of a core type; empty if the processor lacks their instructions, which ends the process."""
     try:
         return output(["-c", ARCHITECTURES], core_type, 1)
     except AssertionError:
@@ -59,7 +59,7 @@ def kernels_of(core_type: str) -> Any:
 
 
 def differences(one: Any, other: Any, place: str, tolerance: float) -> list[str]:
-    """Where two answers differ."""
+    """List the places where two answers differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return [text for key in one for text in differences(one[key], other[key], f"{place}.{key}", tolerance)]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
@@ -72,7 +72,7 @@ def differences(one: Any, other: Any, place: str, tolerance: float) -> list[str]
 
 
 def compare(path: str | Path, *more: str, **tolerance: float) -> None:
-    """The answers of both core types differ by no more than the relative tolerance of their kind."""
+    """Assert that answers of both core types agree within the relative tolerance for each kind."""
     first, second = core_types()
     arguments = ["-m", "tests.answers_as_json", str(path), "coherence", *more]
     one, other = output(arguments, first, 1), output(arguments, second, 2)

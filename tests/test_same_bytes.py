@@ -1,6 +1,6 @@
-"""The same seed gives the same bytes, whatever threads, hash seed and locale the process has.
+"""Equal seeds give equal bytes, for any number of threads, hash seed and locale.
 
-Another BLAS, or another kernel of it for another processor, may change last digits: that is not asked here.
+Other BLAS libraries and other kernels may change the last digits; these tests do not cover that.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
-    """XGBoost and BLAS have threads of their own."""
+    """XGBoost and BLAS have separate thread settings."""
     ask = (
         "combine",
         "fit",

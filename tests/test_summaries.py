@@ -1,4 +1,4 @@
-"""What score and judge say of the file that they wrote."""
+"""Messages of `score` and `judge` on the files that they write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in the user's folder of caches: made once, and never trusted where it is not whole or not ours."""
+"""Cached texts in the user's folder: written once, and rebuilt if incomplete or owned by someone else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="no modes of that kin
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of caches in a place of its own."""
+    """Redirect the cache to a temporary folder."""
     place = tmp_path / "caches" / "custodes"
     monkeypatch.setattr(user_cache, "folder", lambda: place)
     return place

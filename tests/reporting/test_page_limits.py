@@ -1,4 +1,4 @@
-"""Pages of studies with very many systems or metrics are limited to the leading ones with a note; results are complete."""
+"""Pages show only the leading of very many systems or metrics, with a note; results are complete."""
 
 from __future__ import annotations
 
