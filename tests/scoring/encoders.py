@@ -1,4 +1,4 @@
-"""Small random encoders for tests: a tokenizer of a few words, and an ONNX model that looks at all words of a text."""
+"""Small random encoders for tests: a tokenizer with a few words, and an ONNX model that mixes all words of a text."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ WIDTH = 8
 
 
 def tokenizer(folder: Path, *, limit: int | None) -> None:
-    """WordPiece of a few words, as BERT has it, saved with its settings (unless there is no limit)."""
+    """Save a WordPiece tokenizer with a few words, like BERT's, with its settings unless `limit` is None."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     numbers = {word: at for at, word in enumerate(VOCABULARY)}
@@ -44,10 +44,10 @@ def onnx_model(
     outputs: Sequence[str] = ("last_hidden_state", "hidden_states.0", "hidden_states.1"),
     **renamed: str,
 ) -> None:
-    """Word and position embeddings, each mixed with the mean of the words that are not padding; two layers of it.
+    """Save word and position embeddings with two layers that mix each token with the mean of all unpadded tokens.
 
-    `scaled` takes the scale of whole numbers from the batch, as dynamically quantised models do. `tokens`: of a text,
-    where the model takes texts of one size. `renamed`: other names for inputs and outputs.
+    `scaled` computes the integer scale over the batch, like dynamically quantised models. `tokens` is a fixed text
+    length, for models without dynamic sizes. `renamed` maps inputs and outputs to other names.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -58,7 +58,7 @@ def onnx_model(
         "places": rng.normal(size=(limit, WIDTH)).astype(np.float32) / 2,
         "first": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 4,
         "second": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 4,
-        "lean": np.linspace(0.8, 1.2, WIDTH).astype(np.float32),  # cosines are above 0, as they are in real ones
+        "lean": np.linspace(0.8, 1.2, WIDTH).astype(np.float32),  # positive cosines, as in trained models
         "zero": np.array([0]),
         "one": np.array([1]),
         "two": np.array([2]),
@@ -116,7 +116,7 @@ def texts(
     item: Sequence[int] | None = None,
     sources: Sequence[str] | None = None,
 ) -> MetricInputs:
-    """What a metric is given: one item an output unless said otherwise."""
+    """Input of a metric, with one item per output by default."""
     of = list(range(len(outputs))) if item is None else list(item)
     items = max(of) + 1
     return MetricInputs(
@@ -131,11 +131,11 @@ def texts(
 
 
 def sentences(n: int, *, seed: int = 0, longest: int = 20) -> list[str]:
-    """Texts of unlike lengths, in no order of these."""
+    """Texts of different lengths in random order."""
     rng = np.random.default_rng(seed)
     return [" ".join(rng.choice([*WORDS, "xyz"], size=rng.integers(1, longest))) for _ in range(n)]
 
 
 def scorer(metric: Metric, model: Path, place: Place | None = None, **parameters: Any) -> Scorer:
-    """A metric of an encoder, loaded."""
+    """Scorer of an encoder metric with a loaded model."""
     return metric.load(place or Place(), **{**metric.parameters, "model": str(model), **parameters})

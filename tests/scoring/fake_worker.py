@@ -1,4 +1,4 @@
-"""A worker that does one thing wrong, by the name of its argument; nothing of custodes is imported."""
+"""Worker with one fault, selected by its argument; it does not import custodes."""
 
 import json
 import os
@@ -51,7 +51,7 @@ for line in sys.stdin:
     rows = request["rows"]
     scores = [len(row["output"]) - sum(map(len, row.get("references", []))) for row in rows]
     asked += 1
-    if FAULT and asked == 2:  # the first batch is answered always
+    if FAULT and asked == 2:  # the first batch always has an answer
         print("what comes now was", file=sys.stderr)
         print("the last word", file=sys.stderr, flush=True)
         if FAULT == "exit":

@@ -1,4 +1,4 @@
-"""Metrics that are made for tests, and texts to score by them."""
+"""Metrics for tests, and texts to score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0
 
 
 class Recorded:
-    """A metric that remembers what it was given."""
+    """Metric that records its inputs."""
 
     def __init__(
         self, score: Callable[[MetricInputs], Scored], traits: Traits, name: str = "made", **parameters: Any
@@ -30,7 +30,7 @@ class Recorded:
 
     @property
     def outputs(self) -> list[str]:
-        """Every output that it was given, in order."""
+        """All recorded outputs in order."""
         return [text for texts in self.calls for text in texts.outputs]
 
     def _load(self, place: Place, **parameters: Any) -> Scorer:
@@ -42,7 +42,7 @@ class Recorded:
 
 
 def overlap(texts: MetricInputs) -> Scored:
-    """The share of the output's words that stand in each reference."""
+    """Proportion of the output's words that occur in each reference."""
     wide = max((len(own) for own in texts.references), default=1)
     values = np.full((len(texts.outputs), max(1, wide)), np.nan)
     for row, text in enumerate(texts.outputs):
@@ -54,7 +54,7 @@ def overlap(texts: MetricInputs) -> Scored:
 
 
 def pooled(texts: MetricInputs) -> Scored:
-    """The share of the output's words that stand in any reference."""
+    """Proportion of the output's words that occur in any reference."""
     known = [set(" ".join(own).split()) for own in texts.references]
     values = [
         [sum(word in known[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
@@ -64,26 +64,26 @@ def pooled(texts: MetricInputs) -> Scored:
 
 
 def constant(value: float) -> Callable[[MetricInputs], Scored]:
-    """The same score for all."""
+    """Return a metric that gives all outputs the same score."""
     return lambda texts: Scored(values=np.full((len(texts.outputs), 1), value))
 
 
 def known(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
-    """Make these metrics known beside ours."""
+    """Register metrics in addition to the built-in ones."""
     monkeypatch.setattr("custodes.scoring.raters.known_metrics", lambda: METRICS | {own.name: own for own in metrics})
 
 
 def recorded(
     monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], Scored], traits: Traits, **more: Any
 ) -> Recorded:
-    """A metric that remembers what it was given, known as `made`."""
+    """Register a metric named `made` that records its inputs."""
     own = Recorded(score, traits, **more)
     known(monkeypatch, own.metric)
     return own
 
 
 def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) -> Study:
-    """Texts by item and system, and of each item its `source`, `references` and so on."""
+    """Study of texts by item and system, with `source`, `references` and other fields of each item."""
     from custodes.data.reading import read
 
     rows = [
@@ -101,11 +101,11 @@ REFERENCES = {"1": ["a fox", "a red fox ran"], "2": ["the dog"]}
 
 
 def scores(made: Any, rater: str | None = None) -> dict[tuple[str, str, str], float]:
-    """Item, system, rater to score."""
+    """Map (item, system, rater) to the score."""
     rows = made.ratings if rater is None else made.ratings.filter(pl.col("rater") == rater)
     return {(row["item"], row["system"], row["rater"]): row["score"] for row in rows.iter_rows(named=True)}
 
 
 def of(made: Any, rater: str) -> Sequence[float]:
-    """The scores of one rater in the order of the file."""
+    """Scores of one rater in file order."""
     return made.ratings.filter(pl.col("rater") == rater)["score"].to_list()

@@ -1,6 +1,6 @@
-"""Small models with random weights, saved as their libraries save them: `python random_models.py KIND FOLDER`.
+"""Save small models with random weights in the format of their libraries: `python random_models.py KIND FOLDER`.
 
-It runs in the environments of the libraries, and imports nothing of custodes.
+The script runs in the libraries' environments, without custodes.
 """
 
 import sys
@@ -11,14 +11,14 @@ WORDS = "a man rides his bicycle down the street while it rains and sings of the
 
 
 def tokenizer(longest, **more):
-    """Bytes, and pairs of them that are frequent: no text is unknown."""
+    """Byte-pair tokenizer, which has no unknown text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     own = Tokenizer(models.BPE())
     own.pre_tokenizer = pre_tokenizers.ByteLevel()
     own.decoder = decoders.ByteLevel()
-    special = ["<pad>", "<s>", "<unk>", "</s>"]  # a CLIP that ends by token 2 reads the highest token
+    special = ["<pad>", "<s>", "<unk>", "</s>"]  # CLIP with end token 2 uses the token with the highest number
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     own.train_from_iterator(
         [WORDS] * 9, trainers.BpeTrainer(vocab_size=320, special_tokens=special, initial_alphabet=alphabet)
@@ -40,7 +40,7 @@ def clip():
     config = CLIPConfig(text_config=text, vision_config={**sizes, "image_size": 32, "patch_size": 8}, projection_dim=16)
     model = CLIPModel(config).eval()
     one = model(torch.tensor([[1, 9, 8, 3]]), torch.full((1, 3, 32, 32), 0.5))
-    if one.image_embeds[0] @ one.text_embeds[0] < 0:  # so that scores are above 0
+    if one.image_embeds[0] @ one.text_embeds[0] < 0:  # positive scores
         model.text_projection.weight.data *= -1
     model.save_pretrained(FOLDER)
     size = {"shortest_edge": 32}
@@ -49,7 +49,7 @@ def clip():
 
 
 def reward(template=None, pad=True):
-    """A classifier of a decoder, as most reward models are."""
+    """Sequence classifier on a decoder, like most reward models."""
     from transformers import LlamaConfig, LlamaForSequenceClassification
 
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -87,13 +87,13 @@ def mt5():
     own = tokenizer(1536)
     ids = torch.tensor([own(WORDS)["input_ids"][:-1]])
     logit = model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0, 250089]
-    model.lm_head.weight.data[250089] *= 10 / logit.item()  # so that scores are not cut off at 0 or 25
+    model.lm_head.weight.data[250089] *= 10 / logit.item()  # no score is clipped at 0 or 25
     model.save_pretrained(FOLDER)
     own.save_pretrained(FOLDER)
 
 
 def comet(kind="regression_metric"):
-    """Saved as Lightning saves it, to be loaded by `load_from_checkpoint`."""
+    """Checkpoint of Lightning for `load_from_checkpoint`."""
     import pytorch_lightning
     import torch
     import yaml
@@ -120,7 +120,7 @@ def comet(kind="regression_metric"):
 
 
 def unified():
-    """As xCOMET is: it reads with a source, with a reference, with both."""
+    """Model like xCOMET, with a source, a reference, or both as input."""
     comet("unified_metric")
 
 

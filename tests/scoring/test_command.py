@@ -1,4 +1,4 @@
-"""The verb `score`: files in, files out, exit statuses, lists and dry runs."""
+"""The command `score`: input and output files, exit statuses, lists of metrics and dry runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant,
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file of texts in the folder that one is in."""
+    """Text file in the working folder."""
     monkeypatch.chdir(tmp_path)
     rows = [{"item": item, "outputs": own, "references": REFERENCES[item]} for item, own in OUTPUTS.items()]
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -38,7 +38,7 @@ def test_texts_to_a_file_that_every_verb_takes(
     told = capsys.readouterr()
     assert told.out.split() == ["scores.csv", "scores.raters.csv"]
     lines = told.err.splitlines()
-    assert lines[0] == "custodes: made@first (A): 0.67"  # two items: a mean without an interval
+    assert lines[0] == "custodes: made@first (A): 0.67"  # two items give a mean without an interval
     assert lines[-1].startswith("custodes: next: custodes report scores.csv")
     assert files() == {"texts.jsonl", "scores.csv", "scores.raters.csv", "scores.cache.db"}
     people = pl.DataFrame(
@@ -70,7 +70,7 @@ def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_p
     ]
     pl.DataFrame(rated).write_csv("people.csv")
     scores = pl.read_csv("scores.raters.csv")
-    assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 texts differ
+    assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 distinct texts
     study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
     asked = {"method": ["best"], "repeats": 1, "resamples": 20}
     given = cu.combine(study, **asked)

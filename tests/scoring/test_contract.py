@@ -1,4 +1,4 @@
-"""What every metric must do, whatever it measures: a new one is tested here as soon as it is listed."""
+"""Contract of all metrics, which new ones are tested against once they are listed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.scoring.spec import WHOLE, parse
 from tests.scoring.made import study as texts_of
 
 TOLERANCE = 1e-5
-"""Of scores of a model, whose sums are of another order in another batch."""
+"""Tolerance for models, whose sums depend on the batch."""
 
 OUTPUTS = {
     "1": {"A": "The cat sat on the big mat.", "B": "the dog ran in a river", "C": "A cat sat on a mat and ran."},
@@ -28,7 +28,7 @@ OUTPUTS = {
     "3": {"A": "The river.", "B": "the big red dog sat in the river and the cat ran on", "C": "on the tree a dog sat"},
     "4": {"A": "a cat and a dog", "B": "The dog sat on the mat.", "C": "A fish and a dog."},
 }
-# Every output shares letters with a reference: of several that share none, chrF of a corpus counts the first.
+# Every output shares letters with a reference: if several share none, chrF of a corpus uses the first reference.
 REFERENCES = {
     "1": ["The cat sat on the mat.", "A cat was on the big mat and ran"],
     "2": ["a red fish and a tree", "the red fish ran and sat", "a fish"],
@@ -55,11 +55,11 @@ STRANGE = {
     "long": "antidisestablishmentarianism" * 40,
 }
 NAMES = [name for name, own in METRICS.items() if WHOLE not in own.parameters]
-"""Metrics in a process of their own have a contract of their own: test_worker.py."""
+"""Metrics that run in a separate process have their contract in test_worker.py."""
 
 
 def png() -> bytes:
-    """A picture of one grey dot."""
+    """PNG image of one grey pixel."""
     parts = [
         (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)),
         (b"IDAT", zlib.compress(b"\0\x80")),
@@ -79,26 +79,26 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(params=NAMES)
 def asked(request: pytest.FixtureRequest) -> str:
-    """A metric as it is asked for; those of an encoder by the one that is made for tests."""
+    """Name of a metric; encoder metrics use the encoder for tests."""
     metric = METRICS[request.param]
     return f"{metric.name}:model={request.getfixturevalue('encoder')}" if "model" in metric.parameters else metric.name
 
 
 @pytest.fixture
 def rules(asked: str) -> str:
-    """The metric with all its rules."""
+    """Name of the metric with all reference rules."""
     metric = METRICS[asked.partition(":")[0]]
     return f"m={asked}" + ("@" + ",".join(metric.traits.rules) if metric.traits.rules else "")
 
 
 def study(outputs: dict[str, dict[str, str]], image: str, references: dict[str, list[str]] = REFERENCES) -> Study:
-    """These outputs with all that a metric may need."""
+    """Study of these outputs with all inputs that metrics may need."""
     facts: dict[str, Any] = {"source": SOURCES, "image": dict.fromkeys(outputs, image), "context": SOURCES}
     return texts_of(outputs, references=references, **facts)
 
 
 def scored(texts: Study, asked: str, **options: Any) -> dict[tuple[str, str, str], float]:
-    """Item, system, rater to score; every score that is not there has a reason."""
+    """Map (item, system, rater) to the score; every missing score has a reason."""
     made = cu.score(texts, [asked], **options)
     rows = {tuple(key): value for *key, value in made.ratings.iter_rows()}
     assert made.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
@@ -186,7 +186,7 @@ def test_a_long_text_is_scored_or_has_a_reason_or_is_refused(asked: str, image: 
 def test_what_is_right_is_not_worse(asked: str, image: str) -> None:
     metric = METRICS[asked.partition(":")[0]]
     if "references" not in metric.traits.needs:
-        return  # it knows nothing of what is right
+        return  # this metric uses no reference
     outputs = {item: {"right": REFERENCES[item][0], "wrong": "zzz qqq vvv xxx kkk"} for item in OUTPUTS}
     made = scored(study(outputs, image), f"m={asked}")
     sign = 1 if metric.traits.higher_is_better else -1

@@ -1,4 +1,4 @@
-"""What is not there, what a metric cannot score, and metrics that fail: named, counted, never a number."""
+"""Missing inputs, outputs without a score, and failing metrics are named and counted, never scored."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
     recorded(monkeypatch, halves, OVERLAP)
     made = cu.score(study, ["made@first,best,mean"])
     assert of(made, "made@first") == [0.5] * 6
-    assert of(made, "made@best") == of(made, "made@mean") == [0.5] * 3  # of item 2, which has one reference
+    assert of(made, "made@best") == of(made, "made@mean") == [0.5] * 3  # scores of item 2, which has one reference
     assert made.skipped["why"].unique().to_list() == ["the metric returned no number"]
     assert made.status == 1
 

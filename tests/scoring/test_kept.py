@@ -1,4 +1,4 @@
-"""What is kept: another rule or name costs nothing, what may change a score does; a kill loses little."""
+"""Cached scores: other rules and names reuse them, changes that affect scores do not; an interruption loses little."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatc
     recorded(monkeypatch, slow, OVERLAP)
     made = cu.score(study, ["made@first,best,mean"])
     costs = dict(made.raters.select("rater", "cost").rows())
-    # 100 seconds an output; of item 1 the first of two references is half.
+    # 100 seconds per output; for item 1 the first of two references takes half.
     assert costs["made@best"] == costs["made@mean"] == pytest.approx(100, abs=1)
     assert costs["made@first"] == pytest.approx(75, abs=1)
     assert pl.Series(costs.values()).is_finite().all()

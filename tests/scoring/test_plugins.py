@@ -1,4 +1,4 @@
-"""Metrics of other packages: found where they are installed; what is wrong with one is one line that names it."""
+"""Metrics of other packages: installed ones are found, and errors give one line with the package's name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the package of a metric."""
+    """Function that installs the package of a metric."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def put(code: str, *, version: str = "1.2") -> None:

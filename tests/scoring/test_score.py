@@ -1,4 +1,4 @@
-"""From texts to ratings: rules of references, what is computed once, and what scores depend on."""
+"""From texts to ratings: reference rules, reused computations, and inputs that scores depend on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def study() -> Study:
 def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     own = recorded(monkeypatch, overlap, OVERLAP)
     made = cu.score(study, ["made", "made@best,mean", "other=made@first"])
-    # By hand: of "a red fox" 2 of 3 words stand in "a fox", 3 of 3 in "a red fox ran".
+    # By hand: 2 of 3 words of "a red fox" occur in "a fox", and 3 of 3 in "a red fox ran".
     assert of(made, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
     assert of(made, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
     assert of(made, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
@@ -50,7 +50,7 @@ def test_all_references_at_once_or_each_alone(monkeypatch: pytest.MonkeyPatch, s
     assert of(made, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
     assert of(made, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
     assert all(len(refs) == 1 for texts in own.calls[1:] for refs in texts.references)
-    assert len(own.outputs) == 6 + 6  # with one reference, all and alone are the same and kept already
+    assert len(own.outputs) == 6 + 6  # items with one reference take the cached scores
 
 
 def test_only_the_first_reference_is_looked_at_where_nothing_else_is_asked(
@@ -108,7 +108,7 @@ def test_names_and_the_order_of_rows_change_no_score(data: st.DataObject) -> Non
         for own, (texts, refs) in zip(given, [(outputs, references), (renamed, moved)], strict=True):
             known(patch, own.metric)
             cu.score(texts_of(texts, references=refs), ["made"])
-        # The whole is shown in an order of its own, too, so that no sum is of another order.
+        # The order within the batch is also the same, so sums have the same order.
         assert given[0].calls[0].outputs == given[1].calls[0].outputs
 
 

@@ -1,4 +1,4 @@
-"""What is asked for: names, parameters and rules; and one line for what cannot be asked."""
+"""Metric specifications: names, parameters and reference rules, with one-line errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of systems beside scores of outputs: every question takes them, and nothing mixes them with means."""
+"""System-level scores next to output-level scores: every question accepts them, and they are never mixed with means."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch) -> Study:
-    """People like long outputs, as `length` does; `whole` scores systems the other way round."""
+    """Annotators and `length` prefer long outputs; `whole` scores systems in the opposite order."""
     rng = np.random.default_rng(1)
     counts = {str(i): {s: 2 + 3 * k + int(rng.integers(0, 5)) for k, s in enumerate(SYSTEMS)} for i in range(12)}
     outputs = {item: {s: "word " * n + item for s, n in own.items()} for item, own in counts.items()}

@@ -1,4 +1,4 @@
-"""Workers: what they may say, and one clear line for all that they may not."""
+"""Workers: valid replies, and one-line errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIX = texts(["a", "bb", "ccc", "dddd", "", "\ud800 é ‮"])
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a fake worker by its fault, four rows at once; they are ended after the test."""
+    """Function that starts a fake worker with a fault and a batch size of four; workers end after the test."""
     running: list[Scorer] = []
 
     def started(fault: str = "", *, before: str = "", batch: int = 4, jobs: int = 1, device: str = "cpu") -> Scorer:
@@ -45,7 +45,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
-    """The processes of the workers that the test starts."""
+    """Processes of the workers that the test starts."""
     started: list[Process] = []
 
     class Recorded(Process):
@@ -88,7 +88,7 @@ def test_no_score_has_a_reason(start: Start) -> None:
 
 
 def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
-    """Reasons are told with escapes for what no file and no terminal should hold; a bad answer is a failed metric."""
+    """Reasons are printed with escaped control characters; invalid answers fail one metric only."""
     own = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
     study = cu.read(pl.DataFrame(own))
     worker = f"worker:{sys.executable} -I {FAKE}"
@@ -205,7 +205,7 @@ def test_a_fault_later_is_one_line_and_stays_the_answer(
 ) -> None:
     scorer = start(fault)
     np.testing.assert_array_equal(scorer.score(texts(["a", "bb", "ccc", "dddd"])).values, [[0], [1], [2], [3]])
-    if fault == "hang":  # only from here on: a busy machine may take long to start the process
+    if fault == "hang":  # not earlier: starting the process may take long on a busy machine
         processes[0].timeout = 0.3
     for _ in range(2):
         with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
@@ -227,7 +227,7 @@ def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.M
 def test_a_long_start_that_shows_progress_is_no_hang(
     start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The time limit passes three times, each time after new lines on standard error."""
+    """The start takes three times the time limit, with new lines on standard error each time."""
     monkeypatch.chdir(tmp_path)
     expired: list[int] = []
 
@@ -261,7 +261,7 @@ def test_a_line_without_end_is_refused(start: Start, monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen outputs are kept with eight batches of two; then the worker ends, and goes on when it is mended."""
+    """Eight batches of two cache sixteen outputs; then the worker ends, and the corrected worker continues."""
     monkeypatch.chdir(tmp_path)
     own = {"item": range(40), "system": "A", "text": [f"output {number}" for number in range(40)], "source": "s"}
     frame = pl.DataFrame({**own, "references": [["r"]] * 40})
@@ -275,5 +275,5 @@ def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, m
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert second.ratings.filter(rater="mine").height == 40
-    assert (tmp_path / "asked").read_text().split() == ["2"] * (10 + 12)  # nine answered, eight of these kept
+    assert (tmp_path / "asked").read_text().split() == ["2"] * (10 + 12)  # nine batches answered, eight cached
     assert second.raters.filter(rater="mine")["higher_is_better"].item()

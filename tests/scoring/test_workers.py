@@ -1,5 +1,8 @@
-"""The scripts for libraries, each with its real library and small random models: their weights are no test of a metric,
-but batches, padding, order, cuts and the protocol are. Published numbers and real weights stand at the end."""
+"""Worker scripts with their libraries and small random models.
+
+Random weights do not test the metrics, but batches, padding, order, truncation and the protocol. Tests with published
+numbers and real weights are at the end.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Made = Callable[[str], Path]
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
-    """A folder with a small random model."""
+    """Function that saves a small random model in a folder."""
 
     def make(kind: str) -> Path:
         interpreter = python(COMET, "comet") if kind in ("comet", "kiwi", "unified") else python(ORACLES, "torch")
@@ -41,7 +44,7 @@ def made(tmp_path: Path) -> Made:
 
 @pytest.fixture
 def images(tmp_path: Path) -> list[Path]:
-    """Three pictures of noise."""
+    """Three images of noise."""
     interpreter = python(ORACLES, "PIL")
     code = (
         "import sys, numpy, PIL.Image; noise = numpy.random.default_rng(int(sys.argv[1]));"
@@ -54,7 +57,7 @@ def images(tmp_path: Path) -> list[Path]:
 
 
 def answered(interpreter: Path, code: str, *words: str | Path) -> list[float]:
-    """Numbers that a library gives when it is asked without a worker."""
+    """Numbers that a library returns without a worker."""
     made = subprocess.run([interpreter, "-c", code, *words], check=True, capture_output=True, text=True)
     return [float(word) for word in made.stdout.splitlines()[-1].split()]
 
@@ -73,7 +76,7 @@ def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script of ours needs nothing; what is killed is uv with all that it started."""
+    """The script has no requirements; the test ends uv with all its child processes."""
     if not (uv := shutil.which("uv") or shutil.which(Path(sys.executable).with_name("uv"))):
         pytest.skip("uv is not there")
     monkeypatch.chdir(tmp_path)
@@ -136,7 +139,7 @@ print(2.5 * max(0, torch.cosine_similarity(out.image_embeds, out.text_embeds).it
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reward", "chat"])
 def test_reward_models(made: Made, kind: str) -> None:
-    """One that pads, and one with a chat template and no padding, whose rows are asked for one by one."""
+    """One model with padding, and one with a chat template and without padding, which gets single rows."""
     model = made(kind)
     said = keeps_the_contract(f"run={ORACLES} reward --model {model}")
     code = """
@@ -166,7 +169,7 @@ def test_a_classifier_is_no_reward_model(made: Made) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["--year 24", "--year 24 --qe", "--year 23", "--year 23 --qe"])
 def test_metricx(made: Made, form: str) -> None:
-    """Its model is mT5, of which a random one shows what is asked of it; the numbers of MetricX need its weights."""
+    """MetricX is an mT5 model; a random one tests the inputs, while published numbers need the weights."""
     model = made("mt5")
     said = keeps_the_contract(f"run={ORACLES} metricx --model {model} --tokenizer {model} --longest 300 {form}")
     code = """
@@ -191,7 +194,7 @@ with torch.inference_mode():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["comet", "kiwi", "unified", "unified --references"])
 def test_comet(made: Made, kind: str) -> None:
-    """As its own `predict` says, in an interpreter with another NumPy."""
+    """Scores equal those of `predict`, in an interpreter with another NumPy."""
     kind, _, option = kind.partition(" ")
     checkpoint = made(kind) / "checkpoints" / "model.ckpt"
     said = keeps_the_contract(f"run={COMET} comet --model {checkpoint} {option}")
@@ -216,7 +219,7 @@ print(*model.predict(json.loads(sys.argv[2]), gpus=0, progress_bar=False, num_wo
 
 @pytest.mark.slow
 def test_meteor_is_the_published_column(shared_data: Path) -> None:
-    """SummEval, first reference: Pearson's r of the published column with ours is .9957."""
+    """SummEval, first reference: Pearson's r of the published column with our scores is .9957."""
     python(ORACLES, "pycocoevalcap")
     rows, published = summeval(shared_data)
     said = keeps_the_contract(f"run={ORACLES} meteor", counts_cuts=False)
@@ -235,7 +238,7 @@ PAGES = {"score-captions": ("clip", "clipscore"), "score-with-reward-models": ("
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_on_models_run(page: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they stand, with a random model in the environment that has its library."""
+    """Commands run as documented, with a random model in the environment of its library."""
     kind, worker = PAGES[page]
     model = made(kind)
     monkeypatch.chdir(tmp_path)
@@ -259,7 +262,7 @@ def test_pages_on_models_run(page: str, made: Made, tmp_path: Path, monkeypatch:
 
 
 def summeval(shared_data: Path) -> tuple[MetricInputs, list[float]]:
-    """Its outputs with their first references, and the published METEOR of each."""
+    """Outputs with first references, and the published METEOR of each."""
     folder = shared_data / "summeval"
     outputs = pl.read_ndjson(gzip.decompress((folder / "outputs.jsonl.gz").read_bytes()))
     ratings = pl.read_csv(folder / "ratings.csv.gz").filter(pl.col("rater").str.to_lowercase() == "meteor")

@@ -1,4 +1,4 @@
-"""BERTScore beside bert-score 0.3.13, in the interpreter that has it (.venv-oracles)."""
+"""BERTScore compared with bert-score 0.3.13, in the interpreter that has it (.venv-oracles)."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """`scores`: case to ours and those of bert-score; `errors`: what is said of what cannot be."""
+    """`scores`: case to our scores and those of bert-score; `errors`: messages for invalid cases."""
     places = ":".join(own for own in sys.path if own and (Path(own) / "msgspec").is_dir())
     folder = tmp_path_factory.mktemp("models")
     call = [str(PYTHON), str(SCRIPT), str(folder), f"{places}:{ROOT / 'src'}"]
@@ -39,7 +39,7 @@ def test_it_is_that_of_bert_score(told: dict[str, Any], case: str) -> None:
     ours, theirs = np.array(told["scores"][case])
     assert ours.shape == (96,)
     assert ours.std() > 0.04
-    if case == "onnx":  # weights of 8 bits beside those of 32
+    if case == "onnx":  # 8-bit weights compared with 32-bit ones
         assert np.corrcoef(ours, theirs)[0, 1] > 0.9999
         assert np.abs(ours - theirs).max() < 0.01
     else:

@@ -1,4 +1,4 @@
-"""Vectors of texts: each text once, whatever else is in its batch, and in bounded memory."""
+"""Text vectors: each text is encoded once, independent of its batch, in bounded memory."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_a_vector_depends_on_no_other_text(encoder: Path) -> None:
 
 
 def test_scales_of_a_batch_are_those_of_a_text(tmp_path: Path) -> None:
-    """A dynamically quantised model takes one scale for all numbers of a batch, so each text has its own batch."""
+    """Dynamically quantised models compute one scale per batch, so each text has a separate batch."""
     tokenizer(tmp_path, limit=24)
     onnx_model(tmp_path / "model.onnx", scaled=True)
     some = sentences(20)
@@ -38,7 +38,7 @@ def test_scales_of_a_batch_are_those_of_a_text(tmp_path: Path) -> None:
     alone = {text: made(tmp_path, batch=1)([text])[text].vectors for text in some}
     for text, encoded in together(some).items():
         np.testing.assert_array_equal(encoded.vectors, alone[text])
-    together._batch, together._kept = 20, type(together._kept)()  # as if it were not known of the model
+    together._batch, together._kept = 20, type(together._kept)()  # as for a model that is not quantised
     assert max(np.abs(own.vectors - alone[text]).max() for text, own in together(some).items()) > 1e-3
 
 
@@ -52,11 +52,11 @@ def test_each_text_is_encoded_once(encoder: Path, monkeypatch: pytest.MonkeyPatc
     again = held(some[::-1])
     assert sum(seen) == len(some)
     assert all(again[text] is first[text] for text in some)
-    assert made(encoder, batch=8) is held  # other metrics of this model share it
+    assert made(encoder, batch=8) is held  # shared with other metrics of this model
 
 
 def test_a_metric_costs_what_it_takes_alone(encoder: Path) -> None:
-    """The second of two that share a model is told of what the first paid."""
+    """The second metric of a shared model reports the full cost, including the first one's encoding."""
     some = texts(sentences(30), [sentences(2, seed=1)], item=[0] * 30)
     first, second = (scorer(BERTSCORE, encoder, Place(batch=13), measure=own) for own in ("f", "recall"))
     assert first.score(some).seconds == 0
@@ -75,7 +75,7 @@ def test_an_encoder_that_nobody_uses_is_gone(encoder: Path) -> None:
 
 
 def test_memory_is_bounded(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 40 * WIDTH * 4)  # bytes of 40 tokens
+    monkeypatch.setattr(module, "KEPT", 40 * WIDTH * 4)  # bytes for 40 tokens
     held = made(encoder, batch=4)
     some = list(dict.fromkeys(sentences(40)))
     found = held(some)
@@ -110,7 +110,7 @@ def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
     found = held([fits, longer])
     assert [found[text].tokens.cut for text in (fits, longer)] == [False, True]
     assert [len(found[text].tokens.ids) for text in (fits, longer)] == [24, 24]
-    assert found[longer].tokens.ids[-1] == 3  # [SEP] is there
+    assert found[longer].tokens.ids[-1] == 3  # [SEP] is the last token
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_without_a_limit_too_long_a_text_is_one_line(tmp_path: Path) -> None:
     onnx_model(tmp_path / "model.onnx", limit=10)
     held = made(tmp_path)
     assert held.tokenizer.limit is None
-    assert held.tokenizer.weightless == {2, 3}  # no file says what they are called
+    assert held.tokenizer.weightless == {2, 3}  # their names are in no file
     with pytest.raises(InputError, match=r"onnxruntime cannot run the model on 1 texts of 52 tokens"):
         held(["cat " * 50])
 
 
 def test_a_first_word_is_one_like_others_for_roberta(tmp_path: Path) -> None:
-    """bert-score puts a space before it, as the models were trained."""
+    """The tokenizer adds a space before the text, as in the training of the models and in bert-score."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     from custodes.scoring.encoder.files import find

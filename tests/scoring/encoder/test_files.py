@@ -1,4 +1,4 @@
-"""Which files an encoder is, what is wrong with them in one line, and their digest."""
+"""Encoder files: selection, one-line errors, and digest."""
 
 import os
 import subprocess
@@ -149,7 +149,7 @@ def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:
     assert old.onnx is None
     (tmp_path / "model.safetensors").write_bytes(b"2")
     new = find(str(tmp_path), "auto", "")
-    (tmp_path / "pytorch_model.bin").write_bytes(b"3")  # not read beside the others
+    (tmp_path / "pytorch_model.bin").write_bytes(b"3")  # ignored next to the others
     assert find(str(tmp_path), "auto", "").digest == new.digest != old.digest
 
 
@@ -170,7 +170,7 @@ def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as a download needs: files of a repository at one commit."""
+    """Hub client for downloads: the files of a repository at one commit."""
 
     folder: Path
     commit = "0123456789abcdef0123456789abcdef01234567"
@@ -233,7 +233,7 @@ for name in sys.argv[1:]:
 
 
 def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
-    """Only what is needed is downloaded; without a connection the copy is taken, or one line says what to do."""
+    """Only required files are downloaded; offline the copy is used, or one line says what to do."""
     repository = tmp_path / "repository"
     repository.mkdir()
     copied(encoder, repository)

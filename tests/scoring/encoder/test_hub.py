@@ -1,4 +1,4 @@
-"""Encoders with their real weights, from the hub of models (make test-hub)."""
+"""Encoders with published weights from the hub (make test-hub)."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def loaded(metric: Metric, **parameters: Any) -> Scorer:
 
 
 def test_a_paraphrase_is_nearer_than_a_recipe() -> None:
-    """Both back ends of one repository, which has an ONNX model and weights."""
+    """Both back ends for one repository, which has an ONNX model and PyTorch weights."""
     pytest.importorskip("onnxruntime")
     given = texts([OUTPUT], [REFERENCES])
     made = [loaded(own, model=MINILM, backend="onnx").score(given).values for own in (BERTSCORE, COSINES[0])]
@@ -35,7 +35,7 @@ def test_a_paraphrase_is_nearer_than_a_recipe() -> None:
 
 
 def test_bertscore_as_its_authors_have_it() -> None:
-    """By roberta-large and the layer that they chose."""
+    """Roberta-large with the layer that the authors selected."""
     pytest.importorskip("transformers")
     values = loaded(BERTSCORE, model=ROBERTA, layer=17).score(texts([OUTPUT], [REFERENCES])).values
-    assert 1 > values[0, 0] > values[0, 1] > 0.7  # all cosines of this model are high
+    assert 1 > values[0, 0] > values[0, 1] > 0.7  # cosines of this model are high

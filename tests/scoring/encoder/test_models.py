@@ -1,4 +1,4 @@
-"""Models: which inputs and outputs they need, and the devices that they run on."""
+"""Models: required inputs and outputs, and devices."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def test_a_device_that_onnxruntime_lacks() -> None:
 
 
 def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a session that quietly takes another is refused."""
+    """Sessions that silently use another device give an error."""
     asked: list[Any] = []
     session = onnxruntime.InferenceSession
 

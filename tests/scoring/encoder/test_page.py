@@ -1,4 +1,4 @@
-"""The page on encoders: its commands run, here with the encoder that is made for tests."""
+"""The documentation page on encoders: its commands run with the encoder for tests."""
 
 import json
 import re

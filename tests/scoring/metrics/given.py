@@ -1,4 +1,4 @@
-"""Texts for tests of metrics, and what a metric makes of them."""
+"""Texts for tests of metrics, and the scores of metrics for them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.scoring.metrics import METRICS
 WORDS = ["the", "a", "cat", "sat", "on", "mat,", "dog's", "U.S.", "3.5%", "-", "Größe", "naïve", "“quoted”", "(well)"]
 WORDS += ["ends.", "ends", ".", "x/y", "猫", "кот", "é"]
 LINES = st.lists(st.sampled_from([*WORDS, "\n", ""]), max_size=12).map(" ".join)
-"""Lines of few words, so that they share many; punctuation, other scripts, letters with marks."""
+"""Lines of a few words that often coincide, with punctuation, other scripts and letters with diacritics."""
 
 
 def texts(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]] = (), sources: Sequence[str] = ()
 ) -> MetricInputs:
-    """Outputs of each item, one a system; what is not given is empty."""
+    """Inputs with the outputs of each item, one per system; references and sources are empty by default."""
     items = len(outputs)
     return MetricInputs(
         outputs=[text for own in outputs for text in own],
@@ -34,7 +34,7 @@ def texts(
 
 
 def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
-    """Texts of random words; the last item has one reference less."""
+    """Random texts; the last item has one reference fewer."""
     rng = np.random.default_rng(seed)
 
     def line() -> str:
@@ -48,7 +48,7 @@ def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> Metric
 
 
 def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
-    """What a metric says with its defaults but for some parameters."""
+    """Scores of a metric with default parameters except for `parameters`."""
     metric = METRICS[name]
     unknown = parameters.keys() - metric.parameters.keys()
     assert not unknown, unknown
@@ -56,14 +56,14 @@ def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
 
 
 def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: Any) -> list[float]:
-    """The value of each output with its references, the best of several; an item a row."""
+    """Score of each output with its references by the best one; each row is an item."""
     made = scored(name, texts([[output] for output, _ in rows], [list(own) for _, own in rows]), **parameters)
     best = np.nanmax if METRICS[name].traits.higher_is_better else np.nanmin
     return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in made.values]
 
 
 def by_hand(given: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
-    """(outputs, references) by a function of one output and one reference."""
+    """Scores (outputs, references) by a function of one output and one reference."""
     widest = max(map(len, given.references))
     made = np.full((len(given.outputs), widest), np.nan)
     for row, (output, item) in enumerate(zip(given.outputs, given.item.tolist(), strict=True)):

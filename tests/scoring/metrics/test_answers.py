@@ -1,4 +1,4 @@
-"""Exact match and token F1 as the evaluation scripts of SQuAD 1.1 and 2.0 define them."""
+"""Exact match and token F1 agree with the evaluation scripts of SQuAD 1.1 and 2.0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_case_punctuation_and_articles_do_not_count() -> None:
         ("The Eiffel Tower!", ["eiffel tower"]),
         ("eiffel  tower", ["The Eiffel\nTower."]),
         ("Eiffel", ["Eiffel Tower"]),
-        ("theatre", ["atre"]),  # an article is a word of its own
+        ("theatre", ["atre"]),  # articles are separate words
         ("1,000", ["1000"]),
     ]
     assert pairs("exact", rows) == [1, 1, 0, 0, 1]
@@ -32,7 +32,7 @@ def test_the_best_of_several_right_answers() -> None:
 
 
 def test_a_question_without_an_answer_has_an_empty_reference() -> None:
-    # SQuAD 2.0: no answer is right where there is none, and wrong where there is one; an article alone is no answer.
+    # SQuAD 2.0: an empty answer is correct for unanswerable questions and wrong for others; an article alone is empty.
     rows = [("", [""]), ("Paris", [""]), ("", ["Paris"]), ("the", [""]), ("", ["Paris", ""])]
     assert pairs("exact", rows) == [1, 0, 0, 1, 1]
     assert pairs("f1", rows) == [1, 0, 0, 1, 1]
@@ -43,7 +43,7 @@ def test_words_that_stand_often_count_often() -> None:
 
 
 def plainly(output: str, reference: str) -> float:
-    """F1 by precision and recall, word by word."""
+    """F1 from precision and recall, word by word."""
     words = []
     for text in (output, reference):
         plain = "".join(letter for letter in text.lower() if letter not in string.punctuation)

@@ -1,4 +1,4 @@
-"""BERTScore: against the definition in plain loops, and what must change nothing."""
+"""BERTScore compared with its definition in loops, and invariances."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ MEASURES = ("precision", "recall", "f")
 
 
 def by_definition(output: Encoded, reference: Encoded, weights: dict[int, float] | None = None) -> list[float]:
-    """Precision, recall, F of Zhang et al. 2020, a token at a time."""
+    """Precision, recall and F of Zhang et al. (2020), one token at a time."""
 
     def mean(own: Encoded, other: Encoded) -> float:
         above = below = 0.0
@@ -66,7 +66,7 @@ def test_swapped_texts_swap_precision_and_recall(encoder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def loaded(encoder: Path) -> list[Scorer]:
-    """A scorer of each measure, which share an encoder."""
+    """Scorers of each measure that share an encoder."""
     return [scorer(BERTSCORE, encoder, measure=measure) for measure in MEASURES]
 
 
@@ -80,7 +80,7 @@ def test_identical_texts_have_one(loaded: list[Scorer], words: list[str]) -> Non
 
 
 def test_frequencies_are_of_the_references(encoder: Path) -> None:
-    """log (N + 1) / (n + 1), each reference of an item once whatever the number of systems."""
+    """log (N + 1) / (n + 1), counting each reference of an item once for any number of systems."""
     references = [["the cat sat", "a cat ran ."], ["the big dog", "the red fish ran"]]
     outputs = ["a dog sat on the mat", "the big river"]
     encoded = vectors(encoder, [*outputs, *(text for own in references for text in own)])
@@ -107,7 +107,7 @@ def test_empty_texts(encoder: Path) -> None:
     given_texts = texts(["", " \n", "the cat", "the cat"], [["a cat", "dog"], ["a", ""]], item=[0, 0, 0, 1])
     for measure in MEASURES:
         made = scorer(BERTSCORE, encoder, measure=measure).score(given_texts)
-        assert (made.values[:2] == 0).all()  # as bert-score has it
+        assert (made.values[:2] == 0).all()  # as in bert-score
         assert (made.values[2] > 0).all()
         assert np.isnan(made.values[3]).all()
         assert made.why == {3: NO_REFERENCE}
@@ -171,7 +171,7 @@ def test_what_changes_a_score_is_in_the_signature(encoder: Path, tmp_path: Path)
 
 
 def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of half precision may overflow; one such text takes no other's score."""
+    """Half-precision vectors may overflow; other texts keep their scores."""
     some = ["the cat", "dog", "a fish ran"]
     held = opened(Place(batch=9), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     held([*some, "the"])

@@ -1,4 +1,4 @@
-"""CIDEr-D: golden numbers of pycocoevalcap, and pycocoevalcap itself."""
+"""CIDEr-D agrees with golden numbers of pycocoevalcap, and with pycocoevalcap itself."""
 
 from __future__ import annotations
 

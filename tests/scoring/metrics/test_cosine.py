@@ -1,4 +1,4 @@
-"""Cosines of texts: against the definition, and what must change nothing."""
+"""Cosine similarity compared with its definition, and invariances."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_identical_texts_have_one_and_empty_ones_a_number(encoder: Path) -> None
     made = scorer(COSINE, encoder).score(texts(["the cat", " the cat ", ""], [["the cat"]] * 3))
     np.testing.assert_allclose(made.values[:2], 1, atol=1e-6)
     assert (made.values <= 1).all()
-    assert -1 <= made.values[2, 0] < 1  # the model's vector of no words
+    assert -1 <= made.values[2, 0] < 1  # the vector of an empty text
 
 
 def test_without_something_to_compare_with(encoder: Path) -> None:

@@ -1,4 +1,4 @@
-"""WER and edit distance by their definitions."""
+"""WER and edit distance agree with their definitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scoring.metrics.given import LINES, drawn, pairs, scored, texts
 
 
 def changes(one: Sequence[str], other: Sequence[str]) -> int:
-    """Levenshtein's table, row by row."""
+    """Levenshtein distance, row by row of the table."""
     row = list(range(len(other) + 1))
     for i, own in enumerate(one, start=1):
         before, row[0] = row[0], i
@@ -29,13 +29,13 @@ def test_word_errors_as_jiwer_divides_them() -> None:
         ("the cat sat", ["the cat sat"]),
         ("the cat", ["the cat sat down"]),  # 2 deletions of 4
         ("", ["the cat"]),
-        ("The cat sat", ["the cat"]),  # another case is another word; one insertion
+        ("The cat sat", ["the cat"]),  # case matters; one insertion
         ("a b c d e", ["x"]),
     ]
     assert pairs("wer", rows) == [0, 0.5, 1, 1, 5]
     assert pairs("wer", rows[3:4], lowercase=True) == [0.5]
     assert pairs("wer", [("cat", ["cut"])], tokenize="characters") == [pytest.approx(1 / 3)]  # CER
-    assert pairs("wer", [("a b", ["c d", "a c", "x y z"])]) == [0.5]  # the best of several is the least
+    assert pairs("wer", [("a b", ["c d", "a c", "x y z"])]) == [0.5]  # the minimum over references
 
 
 def test_a_reference_without_words() -> None:

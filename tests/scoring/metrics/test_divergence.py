@@ -38,7 +38,7 @@ def test_equal_and_disjoint_texts() -> None:
 
 def test_a_text_that_is_too_short() -> None:
     made = scored("js", texts([["a b", "a"], ["a b c"]], [["a b", "b"], ["a b"]]), n=2)
-    assert made.why.keys() == {0, 1}  # a reference has one word, or the output
+    assert made.why.keys() == {0, 1}  # a reference or output of one word
     assert "fewer than 2 words" in made.why[0]
     assert not np.isnan(made.values[2, 0])
-    assert np.isnan(made.values[2, 1])  # there is no second reference, and that is no fault
+    assert np.isnan(made.values[2, 1])  # a missing second reference needs no reason

@@ -1,4 +1,4 @@
-"""ROUGE is rouge-score's; a text in another script has no score instead of 0."""
+"""ROUGE equals that of rouge-score; texts in other scripts have no score instead of 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Length and novelty, by hand."""
+"""Length and novelty, computed by hand."""
 
 from __future__ import annotations
 

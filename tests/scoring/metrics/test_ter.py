@@ -1,4 +1,4 @@
-"""TER is sacrebleu's, and refuses what would take too long before it starts."""
+"""TER equals that of sacrebleu, and texts that would take too long are rejected before the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BLEU, chrF and chrF++ are sacrebleu's to the last bit."""
+"""BLEU, chrF and chrF++ equal those of sacrebleu exactly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_chrf_of_an_output(name: str, options: dict[str, Any]) -> None:
     np.testing.assert_array_equal(
         made, by_hand(given, lambda output, reference: oracle.sentence_score(output, [reference]).score)
     )
-    # sacrebleu takes the best of several references, so the rule `best` is its score.
+    # sacrebleu uses the best of several references, so the rule `best` gives its score.
     best = [
         oracle.sentence_score(output, given.references[item]).score
         for output, item in zip(given.outputs, given.item, strict=True)
@@ -113,4 +113,4 @@ def test_scores_of_systems(name: str, oracle: Any) -> None:
     assert made.systems is not None
     assert made.systems.tolist() == expected
     of_outputs = scored(name, given).values
-    assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # no mean of outputs
+    assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # not their mean
