@@ -20,7 +20,7 @@ def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, t
         hanna, target="Relevance", method=["ridge", "best"], systems="!Human", metrics="@noaspect", resamples=0
     )
     ridge, best = made.comparison.iter_rows(named=True)
-    # statistics.md, section 9: .294 for ridge on ten repeats, sd .01 between them; .270 for the best metric.
+    # statistics.md, section 9: .294 for ridge regression over ten repeats (sd .01), .270 for the best metric.
     assert ridge["kendall"] >= 0.285
     assert 0.002 < ridge["spread"] < 0.02
     assert ridge["kendall"] > best["kendall"] + 0.02
@@ -28,7 +28,7 @@ def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, t
     assert ridge["metrics_used"] == 72
     file = made.model.save(tmp_path / "relevance.json")
     ratings, notes = cu.CombinedMetric.load(file).score(hanna)
-    assert ratings.height == 96 * 11  # with Human, whom it was not fitted on
+    assert ratings.height == 96 * 11  # Human included, which was not in the training data
     assert {note.rule for note in notes} <= {"clipped", "fitted-on"}
     assert set(ratings["aspect"]) == {"Relevance"}
     turned = {column.metric for column in made.model.columns if not column.higher_is_better}
@@ -46,7 +46,7 @@ def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared
         resamples=0,
     )
     told = {row["method"]: row for row in made.comparison.iter_rows(named=True)}
-    # statistics.md, section 9: .925 for the best single model, by the weights of the benchmark's four sections.
+    # statistics.md, section 9: .925 for the best single model, with the benchmark's weights of its four sections.
     assert told["best"]["accuracy"] == pytest.approx(0.925, abs=0.015)
     assert told["pairwise"]["accuracy"] > told["best"]["accuracy"]
     assert made.model.method == "pairwise"
@@ -67,7 +67,7 @@ def test_weights_of_the_page_give_the_published_score_of_rewardbench(
     exec(code, {"cu": cu, "pl": pl})
     study = cu.read("rewards.csv", reader="rewardbench", items="weights.csv")
     metrics = cu.agreement(study, resamples=0, metrics="metametrics_pred").metrics
-    # 93.42 in the paper's table of RewardBench
+    # The paper's table of RewardBench has 93.42.
     assert metrics["sample_accuracy"].item() == pytest.approx(0.9342, abs=5e-5)
 
 

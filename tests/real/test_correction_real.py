@@ -12,7 +12,8 @@ METRICS = ("rouge-l", "bleu", "meteor", "chrf", "bertscore-f1", "supert")
 @pytest.mark.slow
 @pytest.mark.parametrize("annotated", [10, 30])
 def test_no_unmarked_decision_on_summeval_hangs_on_the_seed(shared_data: Path, annotated: int) -> None:
-    """People on 10 or 30 of 100 articles, drawn by lot: 2,880 decisions, of which 62 to 77 differed over six seeds."""
+    """10 or 30 of 100 articles have human ratings, chosen at random: of 2,880 decisions, 62 to 77 differed over six
+    seeds."""
     ratings = pl.read_csv(shared_data / "summeval/ratings.csv.gz")
     names = [name for name in ratings["rater"].unique().sort() if name.lower() in METRICS][:6]
     names += sorted(set(ratings.filter(kind="metric")["rater"]) - set(names))[: 6 - len(names)]

@@ -14,7 +14,7 @@ KEY = ["rater", "aspect", "item", "system"]
 def test_a_wide_table_gives_the_long_study_back(shared_data: Path) -> None:
     study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
     people = pl.col("rater").is_in(study.humans)
-    # metrics are named as they are, those with an aspect in the file with it
+    # Metrics keep their names, with the aspect if the file has one.
     column = pl.when(people).then(pl.format("{}_{}", "rater", "aspect"))
     alone = pl.when(pl.col("aspect") == "").then("rater").otherwise(pl.format("{} of {}", "rater", "aspect"))
     named = study.ratings.frame.with_columns(column=column.otherwise(alone))

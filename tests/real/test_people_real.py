@@ -16,7 +16,7 @@ Known = tuple[AnnotatorLabels, np.ndarray]
 
 
 def loaded(folder: Path, name: str) -> Known:
-    """Answers, and what is right."""
+    """Labels and true labels."""
     with gzip.open(folder / "mace" / f"{name}.csv.gz", "rt") as file:
         rows = list(csv.reader(file))
     gold = (folder / "mace" / f"{name}.key").read_text().split()
@@ -37,7 +37,7 @@ def surest(posterior: np.ndarray, share: float) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("name", "accuracy", "correlation", "surest_90", "surest_80"),
-    [  # of the authors' program; correlation of competence with accuracy, accuracy of the surest 90 and 80 %
+    [  # from the authors' program; correlation of competence with accuracy, accuracy of the 90 and 80 % most confident
         ("rte", 0.926, 0.905, 0.960, 0.972),
         ("temporal", 0.942, 0.904, 0.969, 0.978),
         ("wsd", 0.994, 0.905, None, None),

@@ -20,7 +20,7 @@ KNOWN = 70
 
 @pytest.fixture(scope="module")
 def summeval(shared_data: Path) -> cu.Study:
-    """Seventeen metrics of SummEval's texts, and the experts."""
+    """SummEval with seventeen metrics computed from its texts, and the expert ratings."""
     scores = cu.score(cu.read(shared_data / "summeval" / "outputs.jsonl.gz"), METRICS)
     assert scores.skipped.is_empty()
     experts = pl.read_csv(shared_data / "summeval" / "ratings.csv.gz").filter(pl.col("rater").str.starts_with("expert"))
@@ -39,7 +39,7 @@ def summeval(shared_data: Path) -> cu.Study:
 def test_a_combination_on_articles_never_seen(
     summeval: cu.Study, tmp_path: Path, turned: bool, gains: tuple[float, ...], conclusions: tuple[str, ...]
 ) -> None:
-    """docs/howto/from-texts-to-a-combined-metric.md: fitted on 70 articles, validated on 30."""
+    """docs/howto/from-texts-to-a-combined-metric.md: trained on 70 articles, validated on 30."""
     if turned:
         summeval = summeval.describe(raters=pl.DataFrame({"rater": ["novelty"], "higher_is_better": ["false"]}))
     humans = summeval.raters.of_kind("human")

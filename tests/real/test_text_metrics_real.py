@@ -17,7 +17,7 @@ KINDS = ["rouge1", "rouge2", "rouge3", "rouge4", "rougeL"]
 
 
 def summeval(shared_data: Path) -> tuple[pl.DataFrame, MetricInputs]:
-    """Item and system of each output, and the texts with the first reference alone, by which the columns were made."""
+    """Item and system of each output, and its text with the first reference, as used for the published columns."""
     with gzip.open(shared_data / "summeval" / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     keys = [{"item": str(row["item"]), "system": system} for row in rows for system in row["outputs"]]
@@ -28,13 +28,13 @@ def summeval(shared_data: Path) -> tuple[pl.DataFrame, MetricInputs]:
 
 @pytest.fixture(scope="module")
 def published(shared_data: Path) -> pl.DataFrame:
-    """item, system, and a column for each metric."""
+    """Frame with item, system, and a column for each metric."""
     table = pl.read_csv(shared_data / "summeval" / "ratings.csv.gz", schema_overrides={"item": pl.String})
     return table.filter(pl.col("kind") == "metric").pivot("rater", index=["item", "system"], values="score")
 
 
 def test_rouge_of_summeval_by_the_first_reference_with_stemming(shared_data: Path, published: pl.DataFrame) -> None:
-    # The columns are of ROUGE-1.5.5, which splits and stems words a little otherwise than rouge-score does.
+    # The columns come from ROUGE-1.5.5, whose tokenization and stemming differ slightly from those of rouge-score.
     keys, given = summeval(shared_data)
     theirs = keys.join(published, on=["item", "system"], how="left", maintain_order="left")
     found, same = {}, {}
@@ -56,16 +56,17 @@ def test_bleu_and_chrf_of_wmt23_are_those_that_were_published(shared_data: Path)
     made = cu.score(study, ["BLEU-refA=bleu", "chrF-refA=chrf"]).ratings
     totals = cu.score(study, ["BLEU-refA=corpus-bleu", "chrF-refA=corpus-chrf"]).ratings
     both = published.join(pl.concat([made, totals]), on=["rater", "item", "system"], suffix="_ours")
-    assert both.height == 2 * (7241 + 13)  # segments and systems; there are no scores of the reference itself
+    assert both.height == 2 * (7241 + 13)  # segments and systems; the reference has no scores
     differ = both.with_columns(differs=(pl.col("score") - pl.col("score_ours")).abs()).filter(pl.col("differs") > 1e-9)
-    # To the last digit, but for the first segment of a system whose file begins with a byte order mark: the published
-    # chrF counts it as a letter of the text.
+    # All digits agree except for the first segment of a system whose file starts with a byte order mark, which the
+    # published chrF counts as a letter.
     assert differ.select("rater", "system").unique().rows() == [("chrF-refA", "AIRC")]
     assert sorted(differ["item"] == "") == [False, True]
     assert differ["differs"].max() < 0.11
 
 
-# Kendall's τ-b over systems with three experts' mean, and its 95 % interval: docs/howto/choose-a-reference-rule.md.
+# Kendall's τ-b over systems with the mean of three experts, and its 95 % interval:
+# docs/howto/choose-a-reference-rule.md.
 RULES = {
     "consistency": {
         "rouge1@first": (0.12, -0.08, 0.42),

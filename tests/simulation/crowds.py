@@ -1,4 +1,4 @@
-"""Simulated annotators of one `ConcurrentAnnotation`: clocks, speeds that depend on the answer, sides, who leaves."""
+"""Simulated annotators of a `ConcurrentAnnotation`, with clocks, answer times, position bias and dropouts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
-LEASE, POLL = 120.0, 20.0  # seconds until a lease ends, and until somebody who waits asks again
+LEASE, POLL = 120.0, 20.0  # seconds until a lease expires, and between requests of a waiting annotator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """`people` at once. `seconds`: median time of an answer 1, 0, -1 for the first system. A share `careless` prefers
-    whatever stands on the left, `leaving` is the chance to go with an open question, and somebody else comes."""
+    """`people` simultaneous annotators. `seconds`: median time for the answers 1, 0, -1 on the first system.
+
+    The proportion `careless` prefers the left output. `leaving` is the probability of dropping out with an open
+    question; a new annotator then arrives.
+    """
 
     people: int = 40
     seconds: tuple[float, float, float] = (20.0, 40.0, 60.0)
@@ -28,7 +31,7 @@ class Crowd:
 
 
 def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> ConcurrentAnnotation:
-    """Nobody has answered yet."""
+    """Study without answers."""
     pairs = np.array(list(combinations(range(systems), 2)))
     orders = annotation_order(
         np.ones((len(pairs), items), dtype=bool), np.arange(items), np.random.default_rng([seed, 1])
@@ -38,9 +41,10 @@ def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Concurr
 
 
 def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
-    """Let people answer until all pairs are closed, with wins, ties and losses drawn by `shares`; the seconds it took.
+    """Simulate annotators until all pairs are closed, with outcome probabilities `shares`; return the seconds it took.
 
-    Nobody is asked ahead of a look; who finds nothing waits. Sides are balanced in blocks of two places of a pair.
+    No one annotates beyond an interim analysis; annotators without a task wait. Positions are balanced in blocks of two
+    tasks of a pair.
     """
     rng = np.random.default_rng([seed, 2])
     spread = rng.lognormal(0, 0.5, 4000)
@@ -70,7 +74,7 @@ def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float
             number += 1
             continue
         if careless[person]:
-            # The first system stands on the left of one place of each two.
+            # The first system stands on the left in one of each two tasks.
             said = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
             median = crowd.seconds[1]
         else:

@@ -1,4 +1,4 @@
-"""Whether a forecast of annotations holds."""
+"""Coverage of forecasts of annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULE = Stopping(looks=(10, 20, 40), boundary="pocock")
 
 
 def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[str, tuple[float, float, float]]:
-    """What happened, and the ends of the forecast from the first annotations of every pair."""
+    """Outcome, and bounds of the forecast from the first annotations of every pair."""
     rng = np.random.default_rng(seed)
     asked = draw(rng)
     answers = in_order([asked], [seed])

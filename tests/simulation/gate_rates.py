@@ -1,4 +1,4 @@
-"""How often does a gate say what is not so, and how often does it open? Studies as arrays, with known truth."""
+"""Error rates and opening rates of a gate, on simulated studies with known truth."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from tests.simulation.interval_coverage import comparison_of
 
 ALPHA = 0.05
 ASPECTS = 2
-PEOPLE = 0.6  # error of the mean of people, who are rounded, so that they tie
-ICC = 0.3  # of what the outputs of one document have in common
+PEOPLE = 0.6  # error of the mean human rating, which is rounded and so has ties
+ICC = 0.3  # intraclass correlation of the outputs of one document
 ALIKE = 0.5  # correlation of an output's qualities in the two aspects
 SIZED = ("spa", "acc_eq")
-"""What depends on how many items there are: how sure they make people, how well a tie threshold fits them."""
-LARGE = 20_000  # items of which the truth is computed, several times over
+"""Statistics that depend on the number of items, through human sampling error or the fit of a tie threshold."""
+LARGE = 20_000  # items for each computation of the true values
 
 
 @dataclass(frozen=True)
 class World:
-    """Studies of so many items, in clusters of a size (1: independent), of `systems` whose means have this spread; the
-    new metric errs by `new`, the old one by `old`, and of this error they have the share `common` in common; `taste` is
-    what each of them holds of systems that people do not, in units of their spread."""
+    """Design of a study with `items` in clusters (1: independent), and `systems` with normal means of standard
+    deviation `spread`.
+
+    The new metric has error `new`, the old one `old`, with the proportion `common` in common. `taste` is each metric's
+    bias for systems, in units of `spread`.
+    """
 
     items: int
     cluster: int = 1
@@ -43,7 +46,7 @@ class World:
     taste: float = 0.0
 
     def draw(self, rng: Generator, items: int) -> list[RaterComparison]:
-        """A comparison an aspect, of people with the metrics m0 (new) and m1 (old)."""
+        """Draw one comparison per aspect, of humans with the metrics m0 (new) and m1 (old)."""
         fixed = np.random.default_rng(self.systems).normal(size=(3, ASPECTS, 1, self.systems)) * self.spread
         effects, tastes = fixed[0], self.taste * fixed[1:]
         units = np.arange(items) // self.cluster
@@ -64,7 +67,7 @@ class World:
         return made
 
     def study(self, rng: Generator) -> list[RaterComparison]:
-        """As many items as it says."""
+        """Draw a study with `items` items."""
         return self.draw(rng, self.items)
 
 
@@ -90,8 +93,7 @@ SYSTEMS_OTHER = (
 
 @cache
 def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 10) -> Floats:
-    """(aspects * rules,): the values with very many items, the median of large studies; NaN for those that are of
-    a size."""
+    """True values (aspects * rules,), as the median of large studies; NaN for statistics that depend on the size."""
     rng = np.random.default_rng(99)
     found = []
     for _ in range(parts):
@@ -106,7 +108,7 @@ def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 
 def tested(
     comparisons: Sequence[RaterComparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
 ) -> SimultaneousIntervals:
-    """The rules of a gate for all aspects; all aspects have the same clusters."""
+    """Simultaneous intervals of a gate's rules for all aspects, which have the same clusters."""
     n_units = comparisons[0].design.n_units
     times = bootstrap.bootstrap_weights(n_units, resamples, rng)
     flips = bootstrap.sign_flips(n_units, 200, rng)
@@ -117,10 +119,12 @@ def tested(
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of studies in which, every true value being at its threshold, `any` line says that a rule holds or fails;
-    some rule `fail`s; the one rule that holds or fails most often does so (`one_holds`, `one_fails`); `open`: all hold
-    where every true value is by a slack above its threshold. The mean `level` of the intervals; `untold`: the share of
-    rules without one."""
+    """Rates over studies in which every true value equals its threshold.
+
+    `any`: some rule holds or fails; `fail`: some rule fails; `one_holds`, `one_fails`: the largest rate of a single
+    rule; `open`: all rules hold if every true value is above its threshold by a slack; `level`: mean level of the
+    intervals; `untold`: proportion of rules without an interval.
+    """
 
     any: float
     fail: float
@@ -140,7 +144,7 @@ def rates(
     resamples: int = 300,
     slacks: Sequence[float] = (),
 ) -> Rates:
-    """Of so many studies. What is of a size has its mean over studies as its true value."""
+    """Simulate rates. Statistics that depend on the size have their mean over studies as the true value."""
     rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
     made = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
     estimate, low, high = (np.array([getattr(own, name) for own in made]) for name in ("estimate", "low", "high"))
@@ -175,5 +179,5 @@ SMALL = {
     "30 items, 6 systems": World(items=30, systems=6, new=0.3, taste=0.8),
     "20 documents, 3 systems": World(items=200, cluster=10, systems=3, new=0.2, old=3.0),
 }
-"""Few items and accurate metrics, where values are near their bound and far from normal."""
+"""Few items and accurate metrics, whose values are near their bound and far from normal."""
 OF_SMALL = ("sample_accuracy", "kendall_item", "acc_eq", "pearson_global")

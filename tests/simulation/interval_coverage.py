@@ -1,4 +1,4 @@
-"""How often do the intervals of single statistics hold the truth? Studies as arrays, with known truth."""
+"""Coverage of intervals of single statistics, on simulated studies with known truth."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import SignTest
 
 CONFIDENCE = 0.95
-PEOPLE, PERSON = 3, 0.7  # people rate in whole numbers with this error, so they tie; the mean of all is used
+PEOPLE, PERSON = 3, 0.7  # human ratings are whole numbers with this error, so they tie; the mean of all is used
 NOISE = np.array([0.5, 1.5, 4.0, 2.0])  # of four metrics on one output
-OWN = np.array([0.2, 0.6, 1.5, 1.0])  # what a metric holds of systems that people do not, in units of their spread
-LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric has nothing to do with people
+OWN = np.array([0.2, 0.6, 1.5, 1.0])  # bias of a metric for systems, in units of their spread
+LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric is independent of human ratings
 ICC = 0.3
-EFFECTS = 3  # sets of systems in a design, one after the other
+EFFECTS = 3  # sets of systems in a design, used in turn
 
 Truth = dict[str, Floats]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """So many items, in clusters of a size (1: independent), so many systems of this spread (sd of their means; an
-    output's own quality has sd 1)."""
+    """Number of items, cluster size (1: independent), number of systems, and standard deviation of their means (an
+    output's residual quality has standard deviation 1)."""
 
     items: int
     cluster: int
@@ -55,22 +55,22 @@ class Scenario:
 
     @property
     def clusters(self) -> int:
-        """How many there are."""
+        """Number of clusters."""
         return self.items // self.cluster
 
     def effects(self, k: int) -> tuple[Floats, Floats]:
-        """The means of systems by people (systems,) and by metrics (metrics, systems): the k-th set."""
+        """System means by humans (systems,) and metrics (metrics, systems) in the k-th set."""
         rng = np.random.default_rng([self.systems, round(self.spread * 100), k])
         quality = rng.normal(size=self.systems) * self.spread
         own = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
         return quality, LINKED[:, None] * quality + own
 
     def draw(self, rng: np.random.Generator, k: int) -> RaterComparison:
-        """A study."""
+        """Draw a study."""
         quality, by_metric = self.effects(k)
         item, output = rng.normal(size=(self.items, 1)), rng.normal(size=(self.items, self.systems))
         units = np.arange(self.items) // self.cluster
-        if self.cluster > 1:  # both are alike within a cluster
+        if self.cluster > 1:  # quality and noise are both correlated within clusters
             shared = (rng.normal(size=(self.clusters, own.shape[1]))[units] for own in (item, output))
             item, output = (
                 np.sqrt(ICC) * common + np.sqrt(1 - ICC) * own
@@ -83,7 +83,7 @@ class Scenario:
 
 
 def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterComparison:
-    """Scores (items, systems) and (metrics, items, systems) as a comparison without a study behind it."""
+    """Comparison from scores (items, systems) and (metrics, items, systems), without a study."""
     items, systems = (tuple(map(str, range(100, 100 + n))) for n in human.shape)
     design = Design(
         items=items,
@@ -118,7 +118,7 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
 
 @cache
 def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Truth:
-    """Of statistics with very many items: by formula over systems, else on 8,000 independent items."""
+    """True values of statistics: by formula over systems, otherwise from 8,000 independent items."""
     quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
     people = np.broadcast_to(quality, by_metric[None].shape)
     pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
@@ -137,20 +137,25 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
 
 
 def sample_of(comparison: RaterComparison, resamples: int, rng: np.random.Generator) -> Sample:
-    """A comparison with its resamples."""
+    """Draw the resamples of a comparison."""
     times = comparison.design.resampled(resamples, rng)
     return Sample(comparison=comparison, times=times, flips=bootstrap.sign_flips(comparison.design.n_units, 300, rng))
 
 
 AS_MANY = ("spa",)
-"""The statistic of agreement that depends on how many items there are: its truth is its mean over studies, as that of
-errors of decisions and of |favi|."""
+"""Agreement statistic that depends on the number of items: its true value is the mean over studies, as for decision
+errors and
+
+favi
+
+.
+"""
 
 
 def intervals(
     comparison: RaterComparison, resamples: int, rng: np.random.Generator, names: Sequence[str]
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
-    """Estimate, low and high of every statistic asked for, (metrics,) each, made as the product makes them."""
+    """Estimate, low and high of each requested statistic, (metrics,) each, as computed by the package."""
     sample = sample_of(comparison, resamples, rng)
     made = {}
     for name in names:
@@ -170,7 +175,7 @@ def intervals(
 
 
 def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
-    """The shares of errors and the divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
+    """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
     rule = SignTest(alpha=0.05)
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
     human, *metrics = _resampled(part, counts, resamples, rng)
@@ -185,7 +190,7 @@ def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str,
 
 
 def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
-    """The share of studies whose interval held the truth, (metrics,) by statistic."""
+    """Proportion of studies whose interval contains the true value, (metrics,) by statistic."""
     rng = np.random.default_rng([scenario.items, scenario.cluster, scenario.systems, round(scenario.spread * 100)])
     found = defaultdict(list)
     for study in range(studies):
@@ -209,9 +214,10 @@ def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[s
 
 
 def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> float:
-    """The same of tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the metrics.
+    """Coverage for tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the
+    metrics.
 
-    The truth is tau-b of the very models that were fitted, on 1,000 other items.
+    The true value is tau-b of the fitted models on 1,000 other items.
     """
     rng = np.random.default_rng([1, scenario.items, scenario.cluster])
     held = []

@@ -1,4 +1,4 @@
-"""Studies with judges whose faults are known: each looks at quality, and one thing more."""
+"""Simulated studies with judges that have known biases in addition to quality."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 
 OWN = 2
-"""The system that is everybody's own; neither the best nor the worst."""
+"""The system that judges may prefer as their own; neither the best nor the worst."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """What a judge adds to the difference of quality: for the first slot, a unit of log length, its own system; `steep`
-    how hard it looks at quality, `scores` whether it rates outputs; `fails` at this rate, `more` times that (log odds)
-    where its own system is compared."""
+    """Effects of a judge in addition to the difference of quality: for the first slot, per unit of log length, for its
+    own system.
+
+    `steep` is the weight of quality; `scores`: the judge rates outputs; `fails` is the failure rate, multiplied by
+    exp(`more`) in odds for comparisons with its own system.
+    """
 
     name: str
     slot: float = 0.0
@@ -40,9 +43,12 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """`rho`: correlation of quality and log length within systems; `gap` how unlike systems are, and whether `longer`
-    systems are the better ones (else lengths are dealt to them at random); `noise` of people;
-    `ties` the difference up to which everybody ties; `documents` items in one; `both` orders, or one at random."""
+    """Design of a study.
+
+    `rho`: correlation of quality and log length within systems; `gap`: spread of systems; `longer`: better systems are
+    longer (otherwise length is independent of quality); `noise` of humans; `ties`: differences up to this value tie;
+    `document`: items per document; `both` orders, or one at random.
+    """
 
     items: int = 60
     systems: int = 6
@@ -71,7 +77,7 @@ UNKNOWN = pl.lit(None, dtype=pl.Float64)
 
 
 def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
-    """A study; what each judge does beyond quality is what is planted."""
+    """Study in which all effects of judges beyond quality are planted."""
     rng = np.random.default_rng(seed)
     n, k = world.items, world.systems
     document = np.repeat(np.arange(n), world.document)[:n]

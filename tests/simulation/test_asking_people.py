@@ -24,7 +24,7 @@ EVEN = (0.4, 0.2, 0.4)
 @pytest.mark.parametrize("budget", [None, 200], ids=["all", "budget"])
 @pytest.mark.parametrize("stop", ["decided", "futility"])
 def test_false_decisions_of_forty_people_at_once(stop: str, budget: int | None) -> None:
-    # Wins are answered three times as fast as losses; 20 % prefer what stands on the left; 2 % leave.
+    # Wins take a third of the time of losses; 20 % prefer the left output; 2 % drop out.
     studies = [study(Stopping(stop=stop, budget=budget, **USUAL), systems=6, items=60, seed=k) for k in range(300)]
     minutes = [attended(own, Crowd(), EVEN, seed=k) / 60 for k, own in enumerate(studies)]
     decisions = np.array([own.decision for own in studies]).ravel()
@@ -45,13 +45,13 @@ def test_a_better_system_is_found_through_careless_people() -> None:
         attended(own, Crowd(), (0.65, 0.1, 0.25), seed=k)
     decisions = np.array([own.decision for own in studies]).ravel()
     print(f"margin .4, 20 % careless: {(decisions == 1).mean():.3f} found, {(decisions == -1).mean():.4f} inverted")
-    # With nobody careless .65 of pairs that differ by .4 are found; .32 is what is seen of it.
+    # Without careless annotators .65 of pairs with a difference of .4 are decided; careless ones reduce it to .32.
     assert (decisions == 1).mean() > 0.35
     assert (decisions == -1).mean() < 0.005
 
 
 def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, owner: float = np.inf) -> Ruling:
-    """The last ruling of a pair; the owner stops it after a look whose margin is at least `owner` from 0."""
+    """Final decision on a pair; the owner stops it after an interim analysis with a margin at least `owner` from 0."""
     rng = np.random.default_rng([seed, 3])
     rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
     own = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
@@ -93,7 +93,7 @@ def test_intervals_after_looks_hold_the_margin(end: str, margin: float) -> None:
     )
     if decided.any():
         print(f"   of those decided: estimate {point[decided].mean():+.3f}, raw {raw[decided].mean():+.3f}")
-    # Monte Carlo sd: .005. What holds at all looks holds more than once.
+    # Monte Carlo sd: .005. A decision that holds at all interim analyses holds more often than required.
     assert 0.93 <= held <= (0.99 if end in PLANNED else 1.0)
     if end in PLANNED:
         assert abs(point.mean() - margin) < abs(raw.mean() - margin) + 0.02
@@ -134,7 +134,7 @@ def test_one_annotator_beats_three_at_equal_money_on_summeval(shared_data: Path)
 
 
 def _decided(signs: np.ndarray) -> np.ndarray:
-    """(pairs, answers) -> (pairs,), once, without looks."""
+    """Fixed-sample decisions: (pairs, answers) -> (pairs,)."""
     return decide(human_theta((signs == 1).sum(axis=1), (signs == -1).sum(axis=1)), gamma=0.05)
 
 
@@ -142,7 +142,7 @@ def _decided(signs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("is_even", [True, False], ids=["equal-shares", "first-come"])
 @pytest.mark.parametrize("people", [10, 15, 30])
 def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
-    # 60 answers a pair; people differ in taste by an ICC of .12 of their preferences.
+    # 60 answers per pair; preferences have an intraclass correlation of .12 within annotators.
     rng, pairs, answers = np.random.default_rng(people), 6000, 60
     share = 1 / np.arange(1, people + 1)
     worker = np.tile(np.arange(answers) % people, (pairs, 1))
@@ -156,7 +156,7 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
     told = ~np.isnan(made.p)
     false = (made.p[told] < 0.05).mean()
     print(f"{people} people, equal {is_even}: {false:.4f} ({told.mean():.2f} told), naive {naive.mean():.3f}")
-    # Equal shares are what the cap per person makes. Monte Carlo sd: .003
+    # The limit per annotator gives equal proportions. Monte Carlo sd: .003
     assert false <= (0.065 if is_even else 0.08)
     assert naive.mean() > false
 
@@ -164,7 +164,7 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spam", [0.0, 0.2, 0.4])
 def test_the_mixture_keeps_its_level_with_careless_people(spam: float) -> None:
-    # The metric favours the first system; labels are those of one random person of the pool.
+    # The metric favours the first system; labels come from one random annotator of the pool.
     rng, tables, labelled, more = np.random.default_rng(7), 500, 60, 400
     channel = 0.8 * IDEAL_MIXTURE + 0.2 * np.array([[1.0], [0.0], [0.0]])
     for margin in (0.0, -0.2):

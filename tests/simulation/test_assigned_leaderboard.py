@@ -1,4 +1,4 @@
-"""Corrected leaderboards of annotation studies, simulated from assignment to answer: interim analyses stop pairs."""
+"""Corrected leaderboards of annotation studies, simulated from assignment to answer, with interim analyses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def crowd(better: float, items: int, rng: np.random.Generator) -> Crowd:
 
 
 def mean_answers(people: Crowd, items: int, person: int) -> np.ndarray:
-    """One answer of a person on each item to each pair, (items, pairs), for the first system."""
+    """One answer of an annotator on each item for each pair (items, pairs), on the first system."""
     pairs = list(combinations(SYSTEMS, 2))
     return np.array(
         [[people.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs] for k in range(items)]
@@ -42,15 +42,16 @@ def mean_answers(people: Crowd, items: int, person: int) -> np.ndarray:
 
 @cache
 def target(better: float) -> np.ndarray:
-    """Strengths by very many answers, each of another annotator, shown in either order; by the model of `strengths`."""
+    """Strengths by the model of `strengths` from very many answers, each by another annotator, in random order."""
     if not better:
         return np.zeros(3)
     rng = np.random.default_rng(7)
     people = crowd(better, 4000, rng)
-    people.habits = Habits(careless=0.0, sided=0.0)  # of careful people, whose rates are mixed with the others' below
+    people.habits = Habits(careless=0.0, sided=0.0)  # of careful annotators; mixed with the others below
     signs = mean_answers(people, 4000, people.arrive())
     first, second = np.tile(np.array(list(combinations(range(3), 2))), (len(signs), 1)).T
-    # of ten: eight answer so, one at random, one takes the first shown, which is either system
+    # Of ten annotators eight are careful, one answers at random, and one takes the first position, which has either
+    # system.
     columns, said, weight = [], [], []
     for outcome in (1, 0, -1):
         columns.append((first, second))
@@ -63,7 +64,7 @@ def target(better: float) -> np.ndarray:
 
 
 def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
-    """Verdicts of a judge: as one more careful annotator, besides in a fourth for s2 (`biased`), or at random."""
+    """Draw preferences of a judge: as one more careful annotator, partly for s2 (`biased`), or at random."""
     people.habits = Habits(careless=0.0, sided=0.0)
     signs = mean_answers(people, ITEMS, people.arrive())
     if kind == "useless":
@@ -84,7 +85,7 @@ def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def answered(path: Path, people: Crowd) -> None:
-    """Let annotators come until the study is finished."""
+    """Simulate annotators until the study is finished."""
     time = [0.0]
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
@@ -95,8 +96,7 @@ def answered(path: Path, people: Crowd) -> None:
 
 
 def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, float, float, int]:
-    """Coverage of corrected strengths and of those by human ratings alone, ratio of widths, and how many were
-    refused."""
+    """Coverage of strengths, corrected and by human ratings alone; ratio of widths; number of refusals."""
     empty, path = folder / "empty.db", folder / "study.db"
     stopping = {"looks": (10, 20, 40), "boundary": "pocock", "stop": "futility", "futility": 0.2}
     studies.study(empty, plan=plan_of(stopping=stopping, people={"overlap": 0.0}), systems=3, items=ITEMS, known={})
@@ -118,7 +118,7 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
             name: frame.select("strength_low", "strength_high").to_numpy().astype(float) for name, frame in rows.items()
         }
         if any(not np.isfinite(values).all() for values in bounds.values()):
-            continue  # a system won or lost everything
+            continue  # a system won or lost all battles
         hits.append([((low <= truth) & (truth <= high)).mean() for low, high in (v.T for v in bounds.values())])
         widths.append([float(np.diff(values).mean()) for values in bounds.values()])
     own, corrected = np.mean(hits, axis=0)

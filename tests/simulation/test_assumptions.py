@@ -11,11 +11,10 @@ STUDIES = {"mixture": 400}
 MOST_STUDIES = 4000
 GOOD = np.array([[0.9, 0.06, 0.04], [0.15, 0.7, 0.15], [0.04, 0.06, 0.9]])  # [human, metric]
 POOR = np.array([[0.5, 0.2, 0.3], [0.4, 0.3, 0.3], [0.4, 0.2, 0.4]])
-EASY, HARD = np.array([0.55, 0.15, 0.3]), np.array([0.2, 0.25, 0.55])  # people's win, tie, loss
+EASY, HARD = np.array([0.55, 0.15, 0.3]), np.array([0.2, 0.25, 0.55])  # human win, tie, loss
 
 SAME = (0.5 * (EASY + HARD),) * 2
-# outcome and channel on easy and hard items (half each), and how much likelier an item is to be annotated, [difficulty,
-# answer of the metric]
+# Outcome and channel on easy and hard items (half each), and relative annotation rates, [difficulty, metric outcome].
 WORLDS = {
     "all holds": (SAME, (GOOD, GOOD), np.ones((2, 3))),
     "errors on hard items": ((EASY, HARD), (GOOD, POOR), np.ones((2, 3))),
@@ -26,7 +25,8 @@ WORLDS = {
 
 
 def tables(world: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Joint shares [human, metric] of annotated items, answers of the metric on the others, the margin of all items."""
+    """Joint probabilities [human, metric] of annotated items, metric outcomes of the others, and the margin of all
+    items."""
     outcomes, channels, weight = WORLDS[world]
     joint = np.stack([p[:, np.newaxis] * mu / 2 for p, mu in zip(outcomes, channels, strict=True)])
     chosen = (joint * weight[:, np.newaxis, :]).sum(axis=0)
@@ -38,7 +38,7 @@ def tables(world: str) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def outcome(world: str, name: str) -> tuple[float, float, float]:
-    """Mean error of the margin, share of 95 % intervals that hold it, share of decisions for the wrong system."""
+    """Mean error of the margin, coverage of 95 % intervals, and rate of decisions for the wrong system."""
     rng = np.random.default_rng([*map(ord, world)])
     chosen, answers, margin = tables(world)
     studies = STUDIES.get(name, MOST_STUDIES)
@@ -62,11 +62,11 @@ def test_what_breaks_when_an_assumption_fails(world: str) -> None:
         print(f"  {name:15} bias {bias:+.3f}, held {covered:.3f}, wrong system {wrong:.3f}")
     held = {name: covered for name, (_, covered, _) in made.items()}
     if world in ("all holds", "errors on hard items"):
-        # with a random part annotated, uneven errors are just another channel
+        # with a random sample of annotated items, uneven errors are absorbed by the channel
         assert min(held[name] for name in HELD) > 0.92
         assert (held["naive"] > 0.9) == (world == "all holds")
     elif world == "chosen by the metric's answer":
-        # what people say given the metric's answer is untouched by the choice
+        # selection does not change human outcomes given the metric's outcome
         assert min(held["mixture"], held["poststratified"]) > 0.92
         assert max(held["human"], held["inversion"]) < 0.6
         assert made["human"][2] > 0.9
@@ -74,6 +74,6 @@ def test_what_breaks_when_an_assumption_fails(world: str) -> None:
         assert held["human"] > 0.92
         assert 0.02 < made["mixture"][0] < 0.04
     else:
-        # nothing helps, and a narrower interval is the worse for it
+        # no estimator is unbiased, and narrow intervals cover less
         assert max(held.values()) < 0.9
         assert held["ppi"] < held["human"]

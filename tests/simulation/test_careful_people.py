@@ -1,6 +1,6 @@
-"""How often `annotators` flags a careful person, and how often a careless one.
+"""Rates at which `annotators` flags careful and careless annotators.
 
-Run as a script it prints the rates of docs/annotators.md: `python -m tests.simulation.test_careful_people`.
+As a script it prints the rates of docs/annotators.md: `python -m tests.simulation.test_careful_people`.
 """
 
 from __future__ import annotations

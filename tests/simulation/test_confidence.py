@@ -28,7 +28,7 @@ CELLS = list(product(SIGHTS, (False, True), SIZES))
 
 
 def called(sight: Sight, n: int, studies: int, seed: int = 0) -> float:
-    """The share of studies in which the chances are called wrong at .05."""
+    """Proportion of studies in which the probabilities are significantly miscalibrated at .05."""
     rng, number = np.random.default_rng(seed), 0
     for _ in range(studies):
         first, won, document = seen(sight, n, rng)

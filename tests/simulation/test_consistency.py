@@ -35,7 +35,7 @@ RIGHT = {
     "failing": ("failures", "fails unevenly"),
 }
 
-# The least power measured (80 or 100 studies: .97 and more, .90 for own systems) less about three standard errors.
+# The lowest measured power (80 or 100 studies: at least .97, and .90 for own systems) less about three standard errors.
 POWER = {
     "as they were built": {"position": 0.97, "length": 0.94, "failing": 0.97},
     "unequal systems": {"position": 0.97, "length": 0.73, "failing": 0.97, "own": 0.8},

@@ -19,13 +19,13 @@ from tests.simulation.rates import is_at_most
 
 STUDIES = 200
 EQUAL = {ORDERING: 0.01, "margin": 0.02}
-"""Differences up to which the truth is a tie: the standard error of 3,000 items."""
+"""Differences up to these values are true ties: the standard error of 3,000 items."""
 
 Margins = dict[tuple[str, str, str], float]
 
 
 def margins_of(study: Study, aspect: str) -> Margins:
-    """Wins minus losses per comparison, by rater and pair of systems, both ways round."""
+    """Wins minus losses per comparison, by rater and ordered pair of systems."""
     (comparison,) = compare(study, aspect=aspect)
     preferences, found = comparison.preferences, {}
     for k, (a, b) in enumerate(zip(preferences.system_a, preferences.system_b, strict=True)):
@@ -36,7 +36,7 @@ def margins_of(study: Study, aspect: str) -> Margins:
 
 
 def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:
-    """Who is said to be better than whom by people."""
+    """Pairs of systems with a significant difference by human ratings."""
     told = board.pairs.filter(pl.col("decision") != "=", aspect=aspect, rater="human")
     pairs = told.select("system_a", "system_b", "decision").iter_rows()
     return [(a, b) if decision == "+" else (b, a) for a, b, decision in pairs]
@@ -45,7 +45,7 @@ def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:
 def false_claims(
     base: Simulation, taus: dict[str, dict[str, float]], margins: dict[str, Margins], strongest: dict[str, str]
 ) -> Iterator[str]:
-    """The kinds of false claims of each study and aspect, once each."""
+    """Kinds of false claims of each study and aspect, counted once each."""
     for seed in range(STUDIES):
         study = base.redraw(items=80, rng=seed).study
         agreed, ranked = agreement(study, resamples=200), ranking(study, resamples=0)

@@ -20,8 +20,8 @@ EQUAL, WORSE = 1.0, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Shares of studies: any false claim of two equal metrics; of comparisons: those false one by one, and the true
-    differences that all pairs together tell."""
+    """Rates over studies with any false claim between equal metrics; over comparisons, rates of separate false claims,
+    and of true differences found jointly."""
 
     family: float
     single: float
@@ -31,8 +31,10 @@ class Rates:
 def draw(
     rng: np.random.Generator, noise: np.ndarray, items: int, documents: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """People (items, systems), metrics of some noise, and the document of each item: ten items of one are alike in how
-    metrics err, with intraclass correlation .3."""
+    """Draw human ratings (items, systems), metrics with given noise, and the document of each item.
+
+    Documents have ten items, whose metric errors have an intraclass correlation of .3.
+    """
     unit = np.arange(items) // (PER_DOCUMENT if documents else 1)
     truth = QUALITY + rng.normal(size=(items, 1)) + rng.normal(size=(items, SYSTEMS))
     error = rng.normal(size=(len(noise), items, SYSTEMS))
@@ -44,7 +46,7 @@ def draw(
 
 
 def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int) -> Family:
-    """Kendall within items, every pair of metrics."""
+    """Tests of Kendall's tau within items for every pair of metrics."""
     weights, _ = without_block(unit[-1] + 1, most=400)
     tau = within_item(human, metrics, kind="kendall")
     value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
@@ -58,7 +60,7 @@ def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.ra
 def bootstrapped(
     human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int
 ) -> Family:
-    """Pairwise accuracy of system means, every pair of metrics."""
+    """Tests of pairwise accuracy of system means for every pair of metrics."""
     weights = bootstrap_weights(unit[-1] + 1, draws, rng)
     made = system_fit(
         np.concatenate([human[None], metrics]),
@@ -79,7 +81,7 @@ def bootstrapped(
 def rates(
     metrics: int, items: int, *, half: bool = False, documents: bool = False, studies: int = 1000, test=flipped
 ) -> Rates:
-    """Over so many studies of so many metrics, all equal or half of them worse."""
+    """Simulate error rates for metrics that are all equal, or half of them worse."""
     rng = np.random.default_rng([metrics, items, half, documents])
     worse = np.arange(metrics) >= (metrics // 2 if half else metrics)
     noise = np.where(worse, WORSE, EQUAL)
@@ -91,13 +93,13 @@ def rates(
         told = made.p_adjusted <= ALPHA
         family[k], single[k] = told[equal].any(), (made.p_value[equal] <= ALPHA).mean()
         power[k] = told[~equal].mean() if half else np.nan
-        # one null: the interval leaves out 0 exactly where p is at most alpha
+        # Both use the same null hypothesis: the interval excludes 0 exactly if p is at most alpha.
         assert (((made.low > 0) | (made.high < 0)) == (made.p_value <= ALPHA)).all()
     return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))
 
 
 def off_chance(metrics: int, items: int, *, documents: bool = False, studies: int = 1000) -> float:
-    """Share of studies in which some of many metrics of pure noise is said to be above or below chance."""
+    """Proportion of studies in which some metric of pure noise differs significantly from chance."""
     rng = np.random.default_rng([metrics, items, documents])
     wrong = 0
     for _ in range(studies):

@@ -9,7 +9,7 @@ from tests.simulation.forecasts import Draw, held
 
 
 def rated_pairs(apart: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
-    """Of score differences (pairs, items) that tie below .5."""
+    """Rated pairs from score differences (pairs, items), with ties below .5."""
     human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
     return rated_pairs_of(human, units=units)
 
@@ -29,7 +29,7 @@ def one_bad(rng: np.random.Generator) -> RatedPairs:
 
 
 def strangers(rng: np.random.Generator) -> RatedPairs:
-    """Every pair has a margin of its own, so systems say nothing."""
+    """Every pair has an independent margin, so there is no order of systems."""
     return rated_pairs(0.6 * rng.normal(size=(28, 1)) + 1.4 * rng.normal(size=(28, 100)))
 
 
@@ -38,7 +38,7 @@ def heavy(rng: np.random.Generator) -> RatedPairs:
 
 
 def coarse(rng: np.random.Generator) -> RatedPairs:
-    """Scores of 1 to 5 that are mostly 5."""
+    """Scores from 1 to 5, mostly 5."""
     scores = np.clip(np.round(5.3 + 0.5 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 100))), 1, 5)
     return rated_pairs(apart(scores))
 
@@ -63,7 +63,7 @@ KINDS: dict[str, Draw] = {
 
 
 def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
-    """Share of studies that the interval holds, mean outcome, mean width."""
+    """Proportion of studies whose interval contains the outcome, mean outcome, mean width."""
     found: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
     for seed in range(studies):
         for name, own in held(draw, seed).items():
@@ -81,6 +81,7 @@ def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
 def test_nine_of_ten_outcomes_lie_in_the_interval(kind: str) -> None:
     for name, (inside, value, width) in coverage(KINDS[kind], 200).items():
         print(f"{kind}, {name}: holds {inside:.3f}, outcome {value:.3f}, width {width:.3f}")
-        # sd of a coverage of .85 over 200 studies: .025; near-equal systems beside a far one are told apart too easily
+        # The sd of a coverage of .85 over 200 studies is .025; nearly equal systems next to a distant one are decided
+        # too easily.
         least = 0.72 if kind == "one bad system" and name == "correct" else 0.85 - 2 * 0.025
         assert inside >= least

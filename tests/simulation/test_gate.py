@@ -10,7 +10,7 @@ from tests.simulation.rates import most
 def test_false_lines_are_few() -> None:
     one = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
     assert one.any <= most(0.06, 60)
-    assert one.open[0] >= 0.95  # and it opens where there is no doubt
+    assert one.open[0] >= 0.95  # it opens in clear cases
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
     found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=1000, slacks=SLACKS)
     print(name, items, cluster, found)
     assert found.any <= most(0.06, 1000)
-    # A rule that is false by nothing holds, so that the gate opens; all are true by nothing, and one fails.
+    # One rule is false by a margin of 0, so the gate must not open; all are true by a margin of 0, so none may fail.
     assert found.one_holds <= most(0.06, 1000)
     assert found.fail <= most(0.06, 1000)
     assert found.untold == 0

@@ -15,7 +15,8 @@ TRUTH = 20_000  # clusters
 def drawn(
     rng: np.random.Generator, n_clusters: int, *, strong: bool, levels: int, sizes: str
 ) -> tuple[np.ndarray, ...]:
-    """human, metric, units: clusters that share an error, of two items, unlike many, or one with half of all."""
+    """Human scores, metric scores and units: clusters with a common error, of two items, of unequal sizes, or with half
+    of all items in one."""
     rank = rng.permutation(n_clusters) + 1
     size = {"even": 2 + 0 * rank, "zipf": 1 + 60 // rank, "one": np.where(rank == 1, 2 * CLUSTERS, 2)}[sizes]
     units = np.repeat(np.arange(n_clusters), size)
@@ -35,7 +36,7 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
 ) -> None:
     kind = {"strong": strong, "levels": levels}
     rng = np.random.default_rng(11)
-    human, metric, units = drawn(rng, TRUTH, sizes="even", **kind)  # sizes tell nothing of the values
+    human, metric, units = drawn(rng, TRUTH, sizes="even", **kind)  # values do not depend on sizes
     truth = pooled_correlation("kendall", human, metric, units=units, weights=np.ones((1, TRUTH))).item()
     held, spread = np.zeros(2), np.zeros((STUDIES, 2))
     for study in range(STUDIES):
@@ -52,6 +53,7 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
     print(
         f"{kind} {sizes}: exact {exact:.3f}, grid {made:.3f}, sd {ratios.mean():.3f}, most {abs(ratios - 1).max():.3f}"
     )
-    # One cluster with half of all says little about others, whatever the resamples: both cover the truth less often.
+    # A cluster with half of all items has little information on the others, whatever the resamples, so both have lower
+    # coverage.
     assert abs(made - exact) < 0.02
     assert abs(ratios - 1).max() < 0.05

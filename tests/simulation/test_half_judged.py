@@ -11,7 +11,7 @@ SLOT = 0.5
 
 
 def judged(gap: float, lost: tuple[float, float], seed: int = 0) -> tuple[Preferences, Preferences]:
-    """All that the judge would say of A against B, and what is left where it fails by the order, by chance."""
+    """All preferences of a judge between A and B, and those that remain after random failures by order."""
     rng = np.random.default_rng(seed)
     quality = gap + rng.normal(size=ITEMS)
     rows = []
@@ -34,8 +34,8 @@ def margin(own: Preferences) -> float:
 @pytest.mark.parametrize(
     ("gap", "lost", "whole_bias"),
     [
-        (0.0, (0.02, 0.4), 0.119),  # fails in one order: what is shown first there wins
-        (0.5, (0.3, 0.3), -0.02),  # fails in either alike: a decided half is a tie or a win of the pair
+        (0.0, (0.02, 0.4), 0.119),  # fails in one order: the first position of the other order wins
+        (0.5, (0.3, 0.3), -0.02),  # fails in both orders alike: half-judged comparisons count as a tie or a win
         (0.5, (0.02, 0.4), 0.096),
     ],
 )
@@ -44,7 +44,7 @@ def test_left_out_halves_leave_no_bias_and_counted_ones_do(
 ) -> None:
     complete, some = judged(gap, lost)
     truth = margin(complete)
-    counted = Preferences(frame=some.frame)  # without the missing rows nothing says that the other order was asked
+    counted = Preferences(frame=some.frame)  # without missing rows the other order counts as not requested
     assert some.half().height > 0.3 * ITEMS
     assert abs(margin(some) - truth) < 0.012  # standard error .005
     assert margin(counted) - truth == pytest.approx(whole_bias, abs=0.015)

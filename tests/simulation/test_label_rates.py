@@ -1,4 +1,4 @@
-"""Intervals and findings of the question `rates`; the studies are those of benchmarks/rates_errors.py."""
+"""Intervals and findings of the question `rates`, on the studies of benchmarks/rates_errors.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def studies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def least(level: float, n: int) -> float:
-    """The lowest proportion of n that a true `level` allows."""
+    """Lowest proportion of n that agrees with a true `level`."""
     return 1 - most(1 - level, n)
 
 
@@ -69,7 +69,7 @@ def test_intervals_of_measures_and_of_judges_that_give_scores(studies: ModuleTyp
     assert min(cell[1] for cell in studies.scores(300, np.random.default_rng(2))) >= least(0.92, 300)
     for cell, covered in studies.measures(300, np.random.default_rng(2)).items():
         for name, value in covered.items():
-            if (cell, name) != ((10, 60), "f1"):  # six outputs for each label
+            if (cell, name) != ((10, 60), "f1"):  # six outputs per label
                 assert value >= least(0.91, 300), (cell, name)
 
 

@@ -43,21 +43,21 @@ JUDGES = ("biased", "noisy", "perfect", "useless")
 
 
 def held(made: Strengths, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Which intervals hold the truth, and their mean width."""
+    """Whether each interval contains the true value, and the mean width."""
     low, high = interval(made.draws, confidence=0.95, n_units=made.n_units)
     return (low <= target) & (target <= high), float((high - low).mean())
 
 
 @cache
 def coverage(name: str) -> tuple[float, float, float, float]:
-    """Of strengths, of the worst covered system, of the order effect (NaN without), and how often a system won or lost
-    everything."""
+    """Coverage of strengths, of the system with the lowest coverage, and of the order effect (NaN without), and how
+    often a system won or lost all battles."""
     arena, systems, order, free = ARENAS[name](), [], [], 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
         made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
         if made.component.any():
-            continue  # some group never met the others: another target
+            continue  # some systems were never compared: another true value
         systems.append(held(made, arena.target[: arena.systems])[0])
         free += not made.bounded.all()
         if arena.order:
@@ -69,8 +69,8 @@ def coverage(name: str) -> tuple[float, float, float, float]:
 
 @cache
 def false_ranks(name: str, spread: float) -> tuple[int, int, int, float]:
-    """Studies in which a system is said to be better that is not, in which a rank is missed, all, and how many pairs
-    are told apart on average."""
+    """Number of studies with a false difference, with a missed rank, of all studies, and the mean number of pairs
+    decided."""
     arena, false, missed, n, apart = ARENAS[name](spread=spread), 0, 0, 0, 0
     truth = arena.target[: arena.systems].round(9)
     above = truth[:, np.newaxis] < truth
@@ -90,8 +90,8 @@ def false_ranks(name: str, spread: float) -> tuple[int, int, int, float]:
 
 @cache
 def correction(design: str, kind: str) -> tuple[float, float, float, float, int]:
-    """Coverage of the corrected strengths, of the worst covered system, mean width over that of people alone, mean
-    saving, and how many random parts were refused at .01."""
+    """Coverage of corrected strengths, of the system with the lowest coverage, mean width relative to human ratings
+    alone, mean saving, and number of random parts refused at .01."""
     systems, n, size, labels = DESIGNS[design]
     arena = Arena(systems, n, size=size, taste=0.7 if size > 1 else 0.0, luck=0.5)
     hits, widths, saving, refused = [], [], [], 0
@@ -128,7 +128,7 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
 
 
 def lower(count: int, n: int) -> float:
-    """The lower 95 % limit of a rate (one-sided, Clopper and Pearson), by its binomial tail."""
+    """Lower one-sided 95 % bound (Clopper-Pearson) of a rate, by its binomial tail."""
     rates = np.linspace(0, 1, 2001)
     return float(rates[binom.sf(count - 1, n, rates) > 0.05][0]) if count else 0.0
 

@@ -21,7 +21,7 @@ MOST_PER_STUDY = 6
 
 
 def joined(own: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
-    """With battles of one pair on further items."""
+    """Add battles of one pair on new items."""
     n = len(sign)
     return battles(
         np.append(own.first, np.full(n, first)),
@@ -34,7 +34,7 @@ def joined(own: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
 def decided_by_then(
     own: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
 ) -> Iterator[bool]:
-    """Whether each forecast of at most so many comparisons comes true; `further(a, b, n)` gives signs."""
+    """Yield whether each forecast of at most `most` comparisons comes true; `further(a, b, n)` draws signs."""
     made = strengths(own, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
     met = pair_rates(own, confidence=LEVEL)
     more = more_battles(made, met, ranks(made, confidence=LEVEL).apart, confidence=LEVEL)
@@ -87,7 +87,7 @@ def test_half_are_decided(shape: str, spread: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "spread"), [("arena", 0.1), ("two groups", 0.6)])
 def test_forecasts_are_few_and_too_low_where_systems_are_level(shape: str, spread: float) -> None:
-    # a limit that docs/verdict.md names: of 45 or 28 pairs in each of 40 studies
+    # limit documented in docs/verdict.md: of 45 or 28 pairs in each of 40 studies
     found = simulated(shape, spread, studies=40, seed=int(100 * spread))
     print(f"{shape}, spread {spread}: {np.mean(found):.2f} of {len(found)}")
     assert len(found) <= 40 * 5

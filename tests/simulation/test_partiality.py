@@ -58,7 +58,7 @@ NOISES = [(0.3, 0.3), (0.3, 1.0), (0.8, 0.3), (0.8, 1.0), (0.8, 1.5), (1.5, 0.3)
 
 
 def no_cell_is_above(false: Sequence[int], studies: int, level: float = 0.05) -> bool:
-    """Exact binomial tests of every cell against a level, Holm over the cells."""
+    """Exact binomial tests of every cell against a level, with Holm's correction over the cells."""
     p_values = np.sort(binom.sf(np.array(false) - 1, studies, level))
     return bool((p_values * np.arange(len(p_values), 0, -1) > 0.05).all())
 
@@ -78,7 +78,8 @@ def test_a_fair_metric_is_rarely_accused_whatever_the_quality(quality: str, roun
 
 
 KNOWN_BY_PERSON = ("people with tastes", "a harsh one, not everywhere")
-"""Verdicts are of people together: what one of them is like cannot be known from them (docs/favoritism.md)."""
+"""Preferences are aggregated over annotators, so individual properties cannot be estimated from them
+(docs/favoritism.md)."""
 
 
 @pytest.mark.slow
@@ -90,9 +91,10 @@ def test_a_fair_metric_is_rarely_accused_by_verdicts(kind: str) -> None:
 
 
 def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
-    """Shares of studies in which the favoured system is named, another one is, and in which an oracle names it.
+    """Proportions of studies in which the favoured system is found, another one is found, and an oracle finds it.
 
-    The oracle knows the link (a straight one) and that people's noise is unbiased; Holm over systems as here.
+    The oracle knows the (linear) link and that human noise is unbiased; Holm's correction over systems as in the
+    package.
     """
     rng = np.random.default_rng(seed)
     hits = others = oracle = 0
@@ -109,7 +111,7 @@ def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float
 
 @pytest.mark.slow
 def test_favour_is_found() -> None:
-    # the oracle needs ratings that are not rounded: it knows the link from quality, not from rounded quality
+    # The oracle needs unrounded ratings: it knows the link from quality, not from rounded quality.
     small = told_apart(Fair(favour=0.3, rounded=False), STUDIES, 11)
     large = told_apart(Fair(favour=0.6, rounded=False), STUDIES, 12)
     rounded = told_apart(Fair(favour=0.6), STUDIES, 13)
@@ -122,7 +124,7 @@ def test_favour_is_found() -> None:
 
 
 def permuted(persons: Floats, metric: Floats, clusters: Floats, rng: np.random.Generator) -> Floats:
-    """The metric with its residuals around a parabola over people's mean exchanged between systems, by cluster."""
+    """Permute the metric's residuals around a parabola in the human mean between systems, by cluster."""
     human = persons.mean(axis=0)
     fitted = np.polyval(np.polyfit(human.ravel(), metric.ravel(), 2), human)
     order = np.argsort(rng.random((int(clusters.max()) + 1, metric.shape[1])), axis=1)[clusters]
@@ -149,7 +151,7 @@ def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str,
             if systems.sum() < 5 or rows.sum() < 40 or np.ptp(scores[rows][:, systems]) == 0:
                 continue
             persons, metric = comparison.persons[:, rows][..., systems], scores[rows][:, systems]
-            # ranks, since a few real metrics have outliers that no residual survives
+            # ranks, because a few real metrics have extreme outliers
             metric = metric.ravel().argsort().argsort().reshape(metric.shape) / metric.size
             clusters = np.unique(comparison.design.units[rows], return_inverse=True)[1]
             for _ in range(8):
@@ -163,8 +165,11 @@ def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str,
 
 @pytest.mark.slow
 def test_the_demo_accuses_whom_it_should_in_other_seeds() -> None:
-    """`judge` rates each aspect by itself, `noise` sees nothing, `selfeval` favours Dogwood. The others rate
-    the mean of both aspects, so by one aspect they are partial to who is better on the other: not counted."""
+    """`judge` rates each aspect separately, `noise` is independent of quality, `selfeval` favours Dogwood.
+
+    The others rate the mean of both aspects, so on one aspect they are partial to systems that are better on the other;
+    these are not counted.
+    """
     base, found, n_false, n = demo_simulation(), 0, 0, 200
     for seed in range(n):
         study = base.redraw(items=80, rng=seed).study

@@ -25,14 +25,14 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def flags(seed: int, world: dict[str, Any]) -> tuple[pl.DataFrame, np.ndarray]:
-    """Flags of every person who answered, and what they are."""
+    """Flags of each annotator with answers, and the true types."""
     rows, kind, _ = study(np.random.default_rng(seed), **world)
     made = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).annotators
     return made, kind[[int(name[1:4]) for name in made["rater"]]]
 
 
 def upper(rate: float) -> float:
-    """What a rate may be found as in so many studies: three standard errors above."""
+    """Upper limit for a measured rate: three standard errors above."""
     return rate + 3 * float(np.sqrt(rate * (1 - rate) / STUDIES))
 
 
@@ -55,7 +55,7 @@ def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "times", "power"), [(600, 2, 0.0), (1000, 3, 0.85)])
 def test_who_only_guesses_is_named_with_enough_answers(tasks: int, times: int, power: float) -> None:
-    """With two answers to a task nobody is: a hard task looks the same."""
+    """With two answers per task no annotator is flagged, because hard tasks give the same disagreement."""
     found: list[bool] = []
     for seed in range(25):
         made, kind = flags(seed, {"people": 10, "tasks": tasks, "overlap": 1, "times": times, "careless": 0.2})

@@ -1,4 +1,4 @@
-"""How often planted effects of probes are found, how often effects that are not there, and coverage."""
+"""Power, false positive rate and coverage for planted effects of probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.rates import is_at_most
 STUDIES = 200
 EFFECT = 0.1
 PROBES = {"order": "", "length": "length", "format": "format", "name": "name: A"}
-"""The factor of each planted effect in `findings`."""
+"""Name in `findings` of each planted effect."""
 
 WORLDS = {
     "a steady judge": {"contradicts": 0.05},

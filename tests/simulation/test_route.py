@@ -26,7 +26,7 @@ class Judge(NamedTuple):
 
 
 def judge(n: int, *, error: float, auc: float, rng: np.random.Generator) -> Judge:
-    """The confidence is normal, and lower by a distance that gives the area under the ROC curve where it errs."""
+    """Draw normal confidences, lowered for errors by the distance that gives the area under the ROC curve."""
     distance = np.sqrt(2) * norm.ppf(auc)
     wrong = rng.random(n) < error
     latent = rng.normal(size=n) + distance * wrong
@@ -35,7 +35,7 @@ def judge(n: int, *, error: float, auc: float, rng: np.random.Generator) -> Judg
 
 
 def accepted(confidence: Floats, wrong: Floats, n_labelled: int) -> Bools:
-    """The judgements accepted with labels of the first `n_labelled`."""
+    """Judgements accepted with the labels of the first `n_labelled`."""
     levels = np.quantile(confidence, np.arange(20) / 20, method="lower")[::-1]
     inside = confidence[:, np.newaxis] >= levels
     counts = [(inside[:n_labelled] * row[:n_labelled, np.newaxis]).sum(axis=0) for row in (wrong, np.ones(len(wrong)))]
@@ -100,7 +100,7 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
         widths.append([row["corrected_rate_high"] - row["corrected_rate_low"] for row in rows])
         errors.append(rows[0]["corrected_rate"] - good.mean())
         inside += rows[0]["corrected_rate_low"] <= 0.7 <= rows[0]["corrected_rate_high"]
-    between_outputs = (2 * 1.96) ** 2 * 0.7 * 0.3 / 3000  # part of a squared width that no label reduces
+    between_outputs = (2 * 1.96) ** 2 * 0.7 * 0.3 / 3000  # part of the squared width that labels do not reduce
     narrow, wide = np.mean(widths, axis=0) ** 2 - between_outputs
     assert narrow / wide <= 0.62  # .52 of the labels with 10,000 outputs
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
@@ -109,8 +109,8 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
 
 @pytest.mark.slow
 def test_strengths_from_routed_comparisons_are_unbiased() -> None:
-    """Half of the comparisons are hard: annotators prefer either system equally often, and the judge errs more often
-    and is less confident, so that experts label mostly hard comparisons."""
+    """Half of the comparisons are hard: annotators prefer both systems equally often, and the judge errs more often and
+    is less confident, so experts mostly label hard comparisons."""
     n, strength = 3000, np.array([0.6, 0.2, -0.1, -0.7])
     systems, places = np.array(["A", "B", "C", "D"]), np.array(["2", "1"])
     columns = {"item": "item", "score": ["human:{rater:human}_choice", "metric:{rater:judge}_choice", "metric:{rater}"]}

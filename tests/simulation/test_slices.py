@@ -1,4 +1,4 @@
-"""Comparisons of slices: false findings of any slice or metric, coverage of differences, and power."""
+"""Comparisons of slices: false findings for any slice or metric, coverage of differences, and power."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RATIO = 0.8
 def study(
     rng: np.random.Generator, sizes: tuple[int, ...], *, comparisons: int, spread: tuple[float, float], gap: float = 0.0
 ) -> SliceTests:
-    """Three metrics on items of slices; `spread`: concentration of the ratios of items in the first slice and in the
-    others (inf: none varies)."""
+    """Three metrics on items of slices; `spread` is the concentration of item ratios in the first slice and in the
+    others (inf: constant)."""
     slices = np.repeat(np.arange(len(sizes)), sizes)
     shape = (3, len(slices))
     ratio = np.full(shape, RATIO) - gap * (slices == 0)

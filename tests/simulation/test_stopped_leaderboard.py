@@ -22,11 +22,11 @@ RULES = {
     "none": Stopping(looks=(10, 20, 40)),
 }
 ARENAS = {(3, 0.0): 0, (3, 1.0): 0, (5, 0.5): 0, (5, 1.0): 0, (8, 0.0): 0, (8, 1.0): 0}
-"""Systems, and how far the best and the mean one are apart in log odds."""
+"""Number of systems, and distance of the best from the mean one in log odds."""
 
 
 def asked(signs: np.ndarray, rule: str) -> np.ndarray:
-    """How many answers each pair has when all are closed: (pairs, most) -> (pairs,)."""
+    """Number of answers of each pair when all are closed: (pairs, most) -> (pairs,)."""
     pairs = len(signs)
     state = ConcurrentAnnotation(
         orders=[tuple(range(MOST))] * pairs,
@@ -43,8 +43,8 @@ def asked(signs: np.ndarray, rule: str) -> np.ndarray:
 
 @cache
 def coverage(systems: int, spread: float, rule: str) -> dict[str, float]:
-    """How often intervals hold the truth: of strengths by all answers, with like weights of pairs, of win rates; how
-    often a rank or a decision is false; how many pairs that are alike a sign test by all answers decides."""
+    """Coverage of strengths by all answers, with equal weights of pairs, and of win rates; rate of false ranks or
+    decisions; proportion of equal pairs that a sign test on all answers decides."""
     rng = np.random.default_rng(20261122)
     first, second = np.triu_indices(systems, k=1)
     truth = np.linspace(-1, 1, systems) * spread
@@ -82,14 +82,14 @@ def coverage(systems: int, spread: float, rule: str) -> dict[str, float]:
 def test_strengths_by_all_answers_hold(systems: int, spread: float, rule: str) -> None:
     found = coverage(systems, spread, rule)
     assert found["raw"] >= 0.93
-    if rule != "none":  # .080 of 8 systems that are alike: said in the note
+    if rule != "none":  # .080 for 8 equal systems, as the note says
         assert found["false"] <= 0.06
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("systems", [3, 5, 8])
 def test_like_weights_of_pairs_and_win_rates_do_not_hold(systems: int) -> None:
-    """So neither is used to judge: a pair that stopped early stopped because it looked clear."""
+    """Neither is used for decisions, because pairs that stopped early had extreme results."""
     found = coverage(systems, 1.0, "pocock, futility")
     assert found["alike"] < min(0.93, found["raw"])
     assert found["rates"] < 0.93
