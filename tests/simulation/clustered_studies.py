@@ -80,7 +80,7 @@ def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
 
 
 def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
-    """Effective sample size divisor of a statistic of `Counts`."""
+    """Design effect of a statistic of `Counts`."""
     cells = clusters.joint_outcomes(human, metric)
     table, unit = np.repeat(np.arange(len(cells)), cells.shape[1]), np.tile(units, len(cells))
     rows = clusters.cluster_rows(table, cells.ravel(), unit, width=15, n_tables=len(cells))

@@ -23,10 +23,7 @@ DESIGNS = {
 
 
 def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.float64]:
-    """P(margin <= true margin
-
-    data) of `STUDIES` studies with the true margin drawn from the prior.
-    """
+    """Posterior P(margin <= true margin) of `STUDIES` studies, with true margins drawn from the prior."""
     rng, own_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on the sampler's draws
     n_paired, n_metric, n_human = design
     found = np.empty(STUDIES)

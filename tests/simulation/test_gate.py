@@ -21,7 +21,7 @@ def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
     found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=1000, slacks=SLACKS)
     print(name, items, cluster, found)
     assert found.any <= most(0.06, 1000)
-    # One rule is false by a margin of 0, so the gate must not open; all are true by a margin of 0, so none may fail.
+    # Two errors at the thresholds: the gate opens though one rule is false, or some rule fails though all are true.
     assert found.one_holds <= most(0.06, 1000)
     assert found.fail <= most(0.06, 1000)
     assert found.untold == 0
