@@ -1,9 +1,8 @@
-"""What a service costs this machine: answers without a disk, a study of 100,000 answers read again and counted.
+"""CPU time of an annotation service: answers without a disk, and reading and counting a study with 100,000 answers.
 
-`python benchmarks/annotation_service.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500
-items, looks at 20 and 2,500 answers, second opinions as by default, no known comparisons), in one process, without a
-disk; then the file is opened anew (in seconds of the processor, which others beside it do not change) and the owner's
-view is made, the best of three.
+`python benchmarks/annotation_service.py [ANSWERS]`. 500 annotators answer in turn on 45 pairs of 10 systems (2,500
+items, interim analyses at 20 and 2,500 answers, second annotations by default, no gold questions), in one process and
+without a disk. Then the file is read again and the owner's view computed. Times are CPU seconds, minimum of three runs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TARGETS = {"open": "< 2 s", "snapshot": "< 0.3 s"}
 
 
 def study(path: Path) -> Path:
-    """The study, with short texts."""
+    """Study with short texts."""
     plan = msgspec.convert(
         {
             "stopping": {"looks": [20, ITEMS], "stop": "decided", "boundary": 9.0},
@@ -60,7 +59,7 @@ def study(path: Path) -> Path:
 
 
 def answered(path: Path, wanted: int) -> float:
-    """Seconds of an answer and the next question."""
+    """Seconds per answer with the next question."""
     with Service.open(path, threaded=False, durable=False) as service:
         annotators = []
         for _, token in service.invite(ANNOTATORS).result():

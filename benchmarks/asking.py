@@ -1,4 +1,4 @@
-"""Processor time of an answer, a look and an estimate after looks: the engine that asks people, and `live` on it."""
+"""CPU time of an answer, an interim analysis and an estimate after interim analyses, in the engine and in `live`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = np.array(list(combinations(range(SYSTEMS), 2)))
 
 
 def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
-    """Milliseconds of answers that complete nothing, of those that complete a look, and a pair."""
+    """Milliseconds per answer that completes nothing, per answer that completes an interim analysis, and per pair."""
     rng = np.random.default_rng(1)
     metric = rng.choice([1, 0, -1], size=(15, ITEMS)).astype(np.int8) if ESTIMATORS[estimator].uses_metric else None
     rule = RULE.rule(ESTIMATORS[estimator], most=ITEMS, seed=0)
@@ -43,7 +43,7 @@ def timed(call: Callable[[], object]) -> tuple[object, float]:
 
 
 def recorded() -> tuple[list[float], float]:
-    """Milliseconds of `record`, an answer each, and of reading the file at the end."""
+    """Milliseconds per `record` of one answer, and of reading the file at the end."""
     state = live.start([f"s{k}" for k in range(SYSTEMS)], [f"i{k}" for k in range(ITEMS)], stopping=RULE)
     rng, took = np.random.default_rng(2), []
     while wanted := live.next_annotations(state):

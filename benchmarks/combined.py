@@ -1,10 +1,10 @@
-"""What combinations reach on real data: HANNA, SummEval and RewardBench, held out; on unseen systems, groups and data.
+"""Held-out quality of combined metrics on HANNA, SummEval and RewardBench, and on unseen systems, groups and data sets.
 
-`python benchmarks/combined.py [hanna|summeval|rewardbench|unseen|elsewhere] [--repeats 10]` needs ../shared/data.
-Kendall's tau-b over each held-out fold of items (HANNA, SummEval; mean over repeats), accuracy on RewardBench,
-`metametrics_pred` beside it. `unseen`: the gain of ridge regression over the best single metric on unseen items,
-systems and groups, also on WMT23 en-de. `elsewhere`: fitted on SummEval and validated on HANNA, and the other way
-round, with the metrics that both have.
+`python benchmarks/combined.py [PART] [--repeats 10]` needs ../shared/data; PART is hanna, summeval, rewardbench, unseen
+or elsewhere. The measure is Kendall's tau-b in each held-out fold of items (HANNA, SummEval; mean over repeats), and
+accuracy on RewardBench, compared with `metametrics_pred`. `unseen`: gain of ridge regression over the best single
+metric on unseen items, systems and groups, also on WMT23 en-de. `elsewhere`: trained on SummEval and validated on
+HANNA, and the reverse, with the metrics that both have.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SECTIONS = {
 }
 SIDES = {"Recall": "recall", "Precision": "precision", "F-Score": "f1"}
 MATH_WEIGHT = 984
-"""RewardBench counts math-prm as much as the code subsets together."""
+"""RewardBench weights math-prm as much as all code subsets."""
 
 
 def summaries(name: str, repeats: int) -> None:
-    """Every aspect by every method, and how long one fit takes."""
+    """Every aspect by every method, with the time of one fit."""
     if name == "hanna":
         study = cu.read(DATA / "hanna" / "ratings.csv.gz", raters=DISTANCES)
         chosen = {"systems": "!Human", "metrics": "@noaspect"}
@@ -52,7 +52,7 @@ def summaries(name: str, repeats: int) -> None:
 
 
 def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
-    """What is read, and what of it is asked about."""
+    """Studies with the options of their questions."""
     wmt = "mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
     return {
         "SummEval": (cu.read(DATA / "summeval" / "ratings.csv.gz"), {"human": "expert*"}),
@@ -69,12 +69,12 @@ def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
 
 
 def told(row: dict[str, object], name: str) -> str:
-    """An estimate with its interval."""
+    """Format an estimate with its interval."""
     return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
 
 
 def unseen(repeats: int) -> None:
-    """The gain of ridge regression on what was not seen."""
+    """Gain of ridge regression on unseen items, systems and groups."""
     print("| data | aspect | unseen | n | ridge | seen | best single | gain | |\n|" + "---|" * 9)
     for name, (study, chosen) in studies().items():
         for target in study.select(**chosen).aspects:
@@ -105,11 +105,11 @@ SAME = {
     "S3-Pyramid ΞΔ": "s3-pyr",
     "S3-Responsiveness ΞΔ": "s3-resp",
 }
-"""Metrics of HANNA by their names in SummEval."""
+"""Names of SummEval's metrics to HANNA's."""
 
 
 def elsewhere() -> None:
-    """Learnt on one data set, asked of the other."""
+    """Train on one data set, and validate on the other."""
     known = studies()
     back = {new: old for old, new in SAME.items()}
     print("| learnt on | asked of | combined | best single | gain | | best in hindsight |\n|" + "---|" * 7)
@@ -136,7 +136,7 @@ def elsewhere() -> None:
 
 
 def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, float]:
-    """Accuracy by section of one rater's scores of chosen and rejected outputs, their mean, and over all pairs."""
+    """Accuracy of one rater by section for pairs of chosen and rejected outputs, their mean, and over all pairs."""
     wide = ratings.pivot(on="system", index="item", values="score").join(groups, on="item")
     right = wide.with_columns(right=pl.col("chosen") > pl.col("rejected"))
     made = {}
@@ -149,7 +149,7 @@ def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, flo
 
 
 def rewardbench() -> None:
-    """Nine reward models: grouped folds and leaving each subset out, beside the single models and MetaMetrics."""
+    """Nine reward models by grouped folds and leave-one-subset-out, compared with single models and MetaMetrics."""
     study = cu.read(DATA / "rewardbench" / "scores.tsv.gz", reader="rewardbench")
     groups = study.items.frame.select("item", "group")
     scores = study.ratings.frame
@@ -177,7 +177,7 @@ def rewardbench() -> None:
 
 
 def main() -> None:
-    """Run what is asked for, by default everything."""
+    """Run the selected parts, by default all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", nargs="*", default=["hanna", "summeval", "rewardbench", "unseen", "elsewhere"])
     parser.add_argument("--repeats", type=int, default=3)

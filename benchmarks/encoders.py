@@ -1,10 +1,10 @@
-"""BERTScore of 17,600 pairs of SummEval (1,600 outputs, 11 references each): ours by onnxruntime, and bert-score.
+"""BERTScore of 17,600 pairs of SummEval (1,600 outputs, 11 references each), with onnxruntime and with bert-score.
 
 `python benchmarks/encoders.py [--items 100] [--model FOLDER]` needs ../shared/data and the environment of oracles
-(.venv-oracles: bert-score, PyTorch, and MiniLM-L6 in two packages, with weights of 32 and of 8 bits). Each case is a
-process of its own with one thread; the peer's has ours beside it, so both are timed in one run. Seconds are of the
-processor, loading of the model included, imports not. `--model` is one more ONNX model to time, such as the export of
-the peer's. What is installed is counted beyond what custodes itself needs.
+(.venv-oracles: bert-score, PyTorch, and MiniLM-L6 in two packages, with 32-bit and 8-bit weights). Each case is a
+separate process with one thread; that of the peer also runs ours, so both are timed in one run. Times are CPU seconds
+with loading of the model, without imports. `--model` is another ONNX model to time, such as an export of the peer's.
+Sizes of installations exclude what custodes itself needs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pairs(items: int) -> tuple[list[str], list[int], list[list[str]]]:
 
 
 def ours(model: Path, items: int) -> dict[str, Any]:
-    """Our BERTScore, then its recall with the vectors that are there."""
+    """Our BERTScore, then its recall with cached vectors."""
     import numpy as np
 
     from custodes.scoring.metric import MetricInputs, Place
@@ -64,7 +64,7 @@ def ours(model: Path, items: int) -> dict[str, Any]:
 
 
 def peer(model: Path, items: int) -> dict[str, Any]:
-    """The same F by bert-score, all pairs in one call."""
+    """The same F by bert-score, with all pairs in one call."""
     import torch
     from bert_score import score
 
@@ -78,7 +78,7 @@ def peer(model: Path, items: int) -> dict[str, Any]:
 
 
 def closure(names: set[str]) -> set[str]:
-    """Packages with all that they need, as far as it is installed."""
+    """Packages with all their installed requirements."""
     from importlib import metadata
 
     from packaging.requirements import Requirement
@@ -98,7 +98,7 @@ def closure(names: set[str]) -> set[str]:
 
 
 def megabytes(names: set[str], without: set[str]) -> float:
-    """What packages and all that they need take on the disk, beyond some that are there anyway."""
+    """Disk space of packages and their requirements, except for those in `without`."""
     from importlib import metadata
 
     total = 0
@@ -115,7 +115,7 @@ CASES = {"ours": ours, "peer": peer}
 
 
 def answer(case: str, model: str, items: int, places: str) -> None:
-    """One case, in a process of its own."""
+    """Run one case in a separate process."""
     sys.path += filter(None, places.split(":"))
     if case == "size":
         names, without = (set(own.split(",")) for own in model.split(":"))

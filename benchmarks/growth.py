@@ -1,14 +1,14 @@
-"""How time and memory of every verb grow with the size of a study, beside the growth of the answer itself.
+"""Growth of time and memory of every command with the size of a study, compared with the size of the answer.
 
     python benchmarks/growth.py                                    # everything, written to benchmarks/growth.md (hours)
     python benchmarks/growth.py --quick                            # the same on smaller studies (about 20 minutes)
     python benchmarks/growth.py --verb agreement --by items        # one verb, one dimension: printed only
     python benchmarks/growth.py --verb check --by items --sizes 1000,10000 --seconds 60
 
-Every case is the command line in a process of its own, under a limit of CPU seconds and of memory; after a case
-that passes one, larger ones are left out. With --kept FILE cases are written there as they come, and those that are
-there are not run again. An exponent is the slope of log time (memory, answer) against log size over the upper half of
-the sizes, after what the same verb takes on the smallest study is taken away.
+Every case is a command in a separate process with limits on CPU seconds and memory; after a case that exceeds one,
+larger ones are skipped. With --kept FILE each case is saved to the file, and saved cases are not repeated. An exponent
+is the slope of log time (memory, answer) against log size over the upper half of the sizes, after subtraction of the
+values for the smallest study.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from measuring import Run, custodes, machine, run, table
 PAGE = Path(__file__).with_suffix(".md")
 STUDIES = Path(__file__).with_name("studies.py")
 TOLERANCE = 0.2
-"""By so much an exponent may pass its bound, since it comes from a few sizes on a shared machine."""
+"""Exponents may exceed their bound by this much, because they come from few sizes on a shared machine."""
 LEAST_SECONDS, LEAST_MB = 0.15, 15
-"""Beyond the smallest study: less than that is noise, and has no exponent."""
+"""Smaller differences from the smallest study are noise, and have no exponent."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One verb on one study."""
+    """One command on one study."""
 
     verb: str
     by: str
@@ -54,7 +54,7 @@ class Case:
 
 
 def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[str | Path]:
-    """The words of the command line."""
+    """Arguments of the command line."""
     options: list[str | Path] = list(VERBS[verb])
     if by == "resamples":
         options += ["--resamples", str(size)]
@@ -69,7 +69,10 @@ def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[st
 
 
 def answered(path: Path) -> int:
-    """Rows of all tables of an answer; of a page, its bytes. In a process of its own, since an answer may be large."""
+    """Number of rows in all tables of an answer, or bytes of a page.
+
+    Computed in a separate process, because an answer may be large.
+    """
     if path.suffix == ".html":
         return path.stat().st_size
     count = "import json, sys; print(sum(len(t) for t in json.load(open(sys.argv[1])).values() if isinstance(t, list)))"
@@ -78,7 +81,7 @@ def answered(path: Path) -> int:
 
 
 def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: dict[str, float], folder: Path) -> Case:
-    """Make the study if it is not there, run, and look at the answer."""
+    """Create the study if necessary, run the command, and measure the answer."""
     dimension = DIMENSIONS[by]
     sized = [f"{name}={value}" for name, value in sizes.items()]
     study = folder / ("-".join([dimension.kind, *sized]) + ".parquet")
@@ -93,11 +96,11 @@ def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: di
 def series(
     verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
-    """The smallest study (size 0), then every size until one passes a limit."""
+    """Run the smallest study (size 0), then every size until a limit is exceeded."""
     dimension, made = DIMENSIONS[by], []
     for size in (0, *sizes):
         case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
-        if case is None and not size and by != "resamples":  # the smallest study is that of other dimensions, too
+        if case is None and not size and by != "resamples":  # the smallest study is common to other dimensions
             same = [name for name, own in DIMENSIONS.items() if own.kind == dimension.kind and name != "resamples"]
             case = next((own for own in known if own.verb == verb and own.by in same and not own.size), None)
             case = case and replace(case, by=by)
@@ -120,7 +123,7 @@ def series(
 
 
 def exponent(cases: list[Case], values: list[float], *, start: float, least: float) -> float | None:
-    """The slope of log(value - start) against log(size) over the upper half; None: too little, or too few sizes."""
+    """Slope of log(value - start) against log(size) over the upper half; None for small values or few sizes."""
     upper = len(cases) // 2
     points = [
         (math.log(case.size), math.log(value - start))
@@ -134,7 +137,7 @@ def exponent(cases: list[Case], values: list[float], *, start: float, least: flo
 
 
 def summary(cases: list[Case]) -> tuple[list[str], str]:
-    """Cells of one verb: seconds and memory a size, exponents; and a sentence where growth passes its bound."""
+    """Cells of one command: seconds and memory by size, and exponents; and a sentence if growth exceeds its bound."""
     first, *rest = cases
     good = [case for case in rest if not case.run.why]
     time = exponent(good, [case.run.cpu for case in good], start=first.run.cpu, least=LEAST_SECONDS)
@@ -162,7 +165,7 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
 
 
 def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
-    """Markdown: what passes its bound first, then a table a dimension."""
+    """Markdown with commands above their bound, then a table for each dimension."""
     parts, passing = [], []
     for by, rows in found.items():
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]

@@ -1,11 +1,13 @@
-"""What asking an LLM judge costs this machine: CPU a verdict beside the openai client, and verdicts read again.
+"""Client cost of LLM judges: CPU time per verdict compared with the openai client, and time to read verdicts again.
 
-`python benchmarks/judging.py [--peer PYTHON]`. The server is a process of its own on 127.0.0.1 that answers at once, so
-that only the client is measured: 2,000 calls, 32 at once, the best of three, imports not counted. Ours also hashes,
-keeps each reply in a cache file and counts tokens. `--peer` is an interpreter with `openai` (`pip install openai`);
-without it that row is left out. Reading again: 100,000 replies from the cache, beside one JSON file of the same replies
-and texts as AlpacaEval keeps, reads and finds its annotations (`pandas.read_json`, merged on the texts), and the same
-file read by the json module into pandas, with nothing found in it yet.
+`python benchmarks/judging.py [--peer PYTHON]`. The server is a separate process on 127.0.0.1 that answers immediately,
+so that only the client is measured: 2,000 calls, 32 in parallel, minimum of three runs, without imports. Ours also
+hashes requests, caches replies in a file and counts tokens. `--peer` is an interpreter with `openai` (`pip install
+openai`); without it that row is omitted.
+
+Reading: 100,000 replies from the cache, compared with one JSON file of the same replies and texts in the form in which
+AlpacaEval reads its annotations (`pandas.read_json`, merged on the texts), and with the same file read by the json
+module into pandas, without the merge.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ CALLS, AT_ONCE, ROUNDS = 2_000, 32, 3
 VERDICTS = 100_000
 TARGETS = {"call": "<= 2 ms", "ratio": "<= 0.8", "again": ">= 10 times"}
 TEXT = "The committee met on Tuesday and agreed on the terms of the new contract, its chair said. "
-SOURCE, OUTPUT = TEXT * 24, TEXT * 4  # of the lengths of SummEval
+SOURCE, OUTPUT = TEXT * 24, TEXT * 4  # lengths of SummEval
 PROMPT = f"Which summary is better?\n\n{SOURCE}\n\nA: {OUTPUT}\n\nB: {OUTPUT}"
 
 SERVER = """
@@ -82,7 +84,7 @@ print(min(asyncio.run(main()) for _ in range(rounds)))
 
 
 def requests(count: int, place: str) -> list[Request]:
-    """Different questions of one length."""
+    """Different questions of equal length."""
     sampling = {"model": "m", "temperature": 0, "max_tokens": 64}
     return [
         Request.make(place, {**sampling, "messages": [{"role": "user", "content": f"{PROMPT}{n}"}]})
@@ -106,13 +108,13 @@ def ours(url: str, folder: Path) -> float:
 
 
 def peer(python: str, url: str) -> float:
-    """The same by the openai client, nothing kept."""
+    """CPU seconds of the openai client, without a cache."""
     words = [python, "-c", PEER, url, *map(str, (CALLS, AT_ONCE, ROUNDS)), PROMPT]
     return float(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
 
 
 def best(work: Callable[[], object]) -> float:
-    """CPU seconds, the best of some rounds."""
+    """Minimum CPU seconds over several runs."""
     seconds = []
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -122,7 +124,7 @@ def best(work: Callable[[], object]) -> float:
 
 
 def read_again(folder: Path) -> dict[str, float]:
-    """CPU seconds to read all verdicts again: from the cache, and from one JSON file in two ways."""
+    """CPU seconds to read all verdicts from the cache, and from one JSON file in two ways."""
     import pandas as pd
 
     wanted = requests(VERDICTS, "http://judge")

@@ -1,10 +1,9 @@
-"""Strengths of 130 systems by a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
+"""Strengths of 130 systems from a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
 
-Run it with `python benchmarks/leaderboard.py` where both peers are installed (`pip install evalica arena-rank`); what
-is missing is said and left out. All fit the model of Bradley and Terry with ties as half wins, from names of systems to
-strengths and their errors. Every case is a process of its own, so that its peak memory is its own. Bootstraps of both
-peers are refits that take minutes to many minutes, so a few replicates are timed, apart from what comes before them,
-and scaled up to 200.
+`python benchmarks/leaderboard.py` needs both peers (`pip install evalica arena-rank`); missing ones are reported and
+skipped. All fit the Bradley-Terry model with ties as half wins, from names of systems to strengths and standard errors.
+Every case is a separate process, so that its peak memory is separate. Bootstraps of both peers are refits that take
+many minutes, so a few replicates are timed apart from the setup, and scaled up to 200.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ EVALICA_RESAMPLES, ARENA_RESAMPLES = 2, (2, 8)
 
 
 def make(path: Path) -> None:
-    """Battles of systems that are met unequally often; a quarter are ties."""
+    """Battles of systems with unequal frequencies; a quarter are ties."""
     import numpy as np
     import polars as pl
 
@@ -43,7 +42,7 @@ def make(path: Path) -> None:
 
 
 def _battles(frame: Any) -> tuple[list[str], Any]:
-    """The names of systems, and the battles as arrays."""
+    """Names of systems, and the battles as arrays."""
     import numpy as np
     import polars as pl
 
@@ -64,7 +63,7 @@ def _battles(frame: Any) -> tuple[list[str], Any]:
 
 
 def ours(frame: Any) -> dict[str, Any]:
-    """As the library does it: one fit, 200 draws of its scores."""
+    """As in the package: one fit, and 200 draws by its scores."""
     import numpy as np
 
     from custodes.stats.strength.strengths import strengths
@@ -75,7 +74,7 @@ def ours(frame: Any) -> dict[str, Any]:
 
 
 def refitted(frame: Any) -> dict[str, Any]:
-    """The work of the others with our fit: every replicate draws the battles and is fitted anew."""
+    """The peers' method with our fit: every replicate resamples the battles and fits them."""
     from dataclasses import replace
 
     import numpy as np
@@ -100,7 +99,7 @@ def refitted(frame: Any) -> dict[str, Any]:
 
 
 def with_evalica(frame: Any) -> dict[str, Any]:
-    """Its own bootstrap of its own Bradley-Terry, a few replicates."""
+    """Evalica's bootstrap of its Bradley-Terry fit, with a few replicates."""
     import evalica
     import numpy as np
 
@@ -112,14 +111,14 @@ def with_evalica(frame: Any) -> dict[str, Any]:
     evalica.bootstrap(
         evalica.bradley_terry, *sides, n_resamples=EVALICA_RESAMPLES, bootstrap_method="percentile", random_state=0
     )
-    replicates = time.perf_counter() - began - 2 * single  # the bootstrap begins with a fit of its own
+    replicates = time.perf_counter() - began - 2 * single  # the bootstrap starts with another fit
     logs = np.log(found.scores)
     made = {name: (value, None) for name, value in (logs - logs.mean()).items()}
     return {**made, "seconds": single + replicates / EVALICA_RESAMPLES * RESAMPLES}
 
 
 def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
-    """Its bootstrap in a pool of processes, one a processor (started anew: forked ones hang in JAX)."""
+    """Arena-rank's bootstrap in a pool with one process per core (spawned, because forked processes hang in JAX)."""
     import multiprocessing
 
     import numpy as np
@@ -145,7 +144,7 @@ def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
             taken.append(time.perf_counter() - began)
         few, more = ARENA_RESAMPLES
         seconds += taken[0] + (taken[1] - taken[0]) / (more - few) * (RESAMPLES - few)
-        error = np.full(SYSTEMS, np.nan)  # of so few it says nothing
+        error = np.full(SYSTEMS, np.nan)  # too few replicates for an error
     made = zip(strength - strength.mean(), error, strict=True)
     return {**dict(zip(data.competitors, made, strict=True)), "seconds": seconds}
 
@@ -161,11 +160,11 @@ CASES: dict[str, tuple[str, str, Callable[[Any], dict[str, Any]]]] = {
         lambda frame: with_arena_rank(frame, method="sandwich"),
     ),
 }
-"""What it needs, what it is called, and how it is done."""
+"""Required module, label, and function."""
 
 
 def measured(case: str, path: Path) -> None:
-    """Run one case and print what it took; imports are outside the seconds, but inside the memory."""
+    """Run one case and print its cost; seconds exclude imports, memory includes them."""
     import polars as pl
 
     frame = pl.read_parquet(path)
@@ -173,7 +172,7 @@ def measured(case: str, path: Path) -> None:
     began = time.perf_counter()
     found = CASES[case][2](frame)
     seconds = found.pop("seconds", time.perf_counter() - began)
-    # a pool's processes hold memory of their own; the largest of them is told
+    # Processes of a pool have separate memory; the largest is reported.
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
     told = {
         name: [None if value is None or value != value else float(value) for value in pair]

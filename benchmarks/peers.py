@@ -1,13 +1,13 @@
-"""Ours beside what others make: the same data, the same numbers, CPU seconds and memory; the core of `make bench`.
+"""Comparison with other packages: the same data, the same numbers, CPU seconds and memory; the core of `make bench`.
 
     python benchmarks/peers.py                        # all, printed; --write puts the table into README.md
     python benchmarks/peers.py --only 'crowd*'
 
-The Makefile makes the environment `.venv-peers` from tests/environments/peers.txt (--peers names another one); a peer
-that is in none is said and left out. Each side is a process of its own with one thread that does the work twice: CPU
-seconds of the second time, so without imports and compiling, and of the first, with what is imported or compiled on the
-way; loading of data is in neither. Memory is the highest resident one, with all of it. Exit status 1 where numbers
-differ by more than was said.
+The Makefile creates the environment `.venv-peers` from tests/environments/peers.txt (--peers names another one);
+missing peers are reported and skipped. Each side is a separate process with one thread that does the work twice. CPU
+seconds of the second run exclude imports and compilation, those of the first run include them; neither includes loading
+of data. Memory is the peak resident memory of the process. The exit status is 1 if numbers differ by more than their
+tolerance.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ HEADS = (
     *("ours, first call", "peer's", "ours, MB", "peer's", "numbers differ by"),
 )
 WORTH = 1.1
-"""Less is noise of memory."""
+"""Smaller ratios of memory are noise."""
 NOISE = 1.6
-"""So much more CPU the same work took on a busy machine."""
+"""Ratio of CPU seconds of equal work on a busy machine."""
 Row = tuple[list[str], list[str], bool]
 Made = dict[str, Any]
 
@@ -48,7 +48,7 @@ def comparisons() -> list[Beside]:
 
 
 def side(peer: str, which: str, folder: Path) -> None:
-    """Make data, or do the work of one side, in this process."""
+    """Write the data, or do the work of one side, in this process."""
     own = next(one for one in comparisons() if one.peer == peer)
     if which == "data":
         own.data(folder)
@@ -61,7 +61,7 @@ def side(peer: str, which: str, folder: Path) -> None:
 
 
 def timed(work: Work) -> tuple[list[float], float]:
-    """Numbers and CPU seconds; those that the work says itself, where it did a share and scaled it up."""
+    """Numbers and CPU seconds; the work may return scaled seconds."""
     began = time.process_time()
     made = work()
     seconds = time.process_time() - began
@@ -69,7 +69,7 @@ def timed(work: Work) -> tuple[list[float], float]:
 
 
 def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]:
-    """One side, in a process of its own."""
+    """Run one side in a separate process."""
     import os
 
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}
@@ -81,7 +81,7 @@ def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]
 
 
 def compared(own: Beside, python: Path, times: int) -> Made:
-    """Medians of both sides, and by how much their numbers differ."""
+    """Medians of both sides, and the difference of their numbers."""
     with tempfile.TemporaryDirectory() as name:
         folder, mine = Path(name), Path(sys.executable)
         asked(mine, own, "data", folder)
@@ -110,7 +110,7 @@ def compared(own: Beside, python: Path, times: int) -> Made:
 
 
 def row(own: Beside, made: Made) -> Row:
-    """Cells of a row, where we are not ahead, and whether the numbers are the same."""
+    """Cells of a row, where the peer is better, and whether the numbers agree."""
     mine, other, first, their_first = (made[name] for name in ("ours", "theirs", "first", "their_first"))
     mb, their_mb, same = made["mb"], made["their_mb"], made["apart"] <= own.tolerance
     told = f"{made['apart']:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
@@ -125,7 +125,7 @@ def row(own: Beside, made: Made) -> Row:
 
 
 def page(rows: list[Row], missing: list[str], times: int) -> str:
-    """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
+    """Markdown: peers with less time or memory or with other numbers, then all, then missing peers."""
     behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
     ahead = "\n".join(behind) or "- none"
     away = f"\nNot there, or not run this time: {', '.join(missing)}.\n" if missing else ""

@@ -1,9 +1,8 @@
-"""MACE on the three data sets of its authors: ours and crowd-kit's, and what shuffling the rows does to each.
+"""MACE on the three data sets of its authors, ours and crowd-kit's, and the effect of shuffled rows on each.
 
-Run it with `python benchmarks/people.py`; the peer is looked for in `.venv-peers`, which the Makefile makes (--peer
-PYTHON names another place); without it ours is timed alone. Both do the same restarts and iterations of variational
-Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the project
-(`../shared/data/mace`).
+`python benchmarks/people.py` looks for the peer in `.venv-peers`, which the Makefile creates (--peer PYTHON names
+another interpreter); without it only ours is timed. Both run the same restarts and iterations of variational Bayes in a
+separate process, from long rows (task, worker, label). The data are next to the project (`../shared/data/mace`).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ print(json.dumps({"seconds": seconds, "labels": plain, "shuffled": shuffled}))
 
 
 def loaded(name: str) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Rows of task, worker, label, and what is right."""
+    """Rows of task, worker, label, and the true labels."""
     with gzip.open(DATA / f"{name}.csv.gz", "rt") as file:
         cells = list(csv.reader(file))
     gold = (DATA / f"{name}.key").read_text().split()
@@ -54,7 +53,7 @@ def loaded(name: str) -> tuple[list[tuple[int, int, int]], list[int]]:
 
 
 def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
-    """CPU seconds from rows to labels, the labels, and those of shuffled rows."""
+    """CPU seconds from rows to labels, the labels, and the labels of shuffled rows."""
     import numpy as np
 
     from custodes.stats.annotator_models import AnnotatorLabels, mace
@@ -80,7 +79,7 @@ def accuracy(labels: list[int], gold: list[int]) -> float:
 
 
 def million() -> tuple[float, float]:
-    """CPU seconds of MACE and of Dawid and Skene's model on a million answers of 2,000 people to 333,333 tasks."""
+    """CPU seconds of MACE and of Dawid and Skene's model on a million labels of 2,000 annotators for 333,333 tasks."""
     import numpy as np
 
     from custodes.stats.annotator_models import AnnotatorLabels, dawid_skene, mace

@@ -1,10 +1,10 @@
-"""Every metric of SummEval used with the protocol, the paper's rule: what it saves, and what it costs in errors.
+"""Every metric of SummEval in the protocol with the paper's rule: annotations saved, and error rates.
 
     python benchmarks/protocol_by_metric.py [--replications N] [--mixture N]
 
 Needs the real data (../shared/data beside the project). Means over the four aspects; ppi and poststratified over
-`--replications`, the mixture model over `--mixture` (about ten seconds per metric and replication on 2 cores, so few).
-Beside each metric its errors when taken at its word (the paper's Table 4).
+`--replications`, the mixture model over `--mixture` (few, because it takes about ten seconds per metric and replication
+on 2 cores). The last columns are the errors of each metric without human ratings (the paper's Table 4).
 """
 
 from __future__ import annotations

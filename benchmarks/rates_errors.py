@@ -2,8 +2,8 @@
 
     python benchmarks/rates_errors.py [PART] [--studies N]
 
-Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
-are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
+Every part draws studies with a known rate, TPR and TNR, and prints coverage of intervals, their width relative to those
+of human labels alone, and the rates of true and false findings of a difference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def labelled(
     unit: np.ndarray,
     scores: bool = False,
 ) -> LabelledOutputs:
-    """Outputs as `rates` sees them: binary human labels of some, a judge's labels or scores of all."""
+    """Outputs as input of `rates`: binary human labels of some, a judge's labels or scores of all."""
     known = np.full((len(gold), 2), np.nan)
     known[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
     names = tuple(f"s{k}" for k in range(int(system.max()) + 1))
@@ -63,16 +63,16 @@ def labelled(
 
 
 def judged(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
-    """A judge's binary labels."""
+    """Draw a judge's binary labels."""
     return np.where(gold, rng.random(len(gold)) < tpr, rng.random(len(gold)) >= tnr)
 
 
 Cells = list[tuple[object, float, float, float]]
-"""What was simulated, coverage, mean width, and mean width of the interval by human labels alone."""
+"""Simulated case, coverage, mean width, and mean width of the interval by human labels alone."""
 
 
 def summary(name: str, cells: Cells) -> None:
-    """Print mean and lowest coverage over cells, and mean width over that of human labels alone."""
+    """Print mean and minimum coverage over cells, and mean width relative to human labels alone."""
     coverage = np.array([cell[1] for cell in cells])
     ratio = np.array([cell[2] / cell[3] for cell in cells if cell[3] > 0])
     width = f", width over human labels alone: mean {ratio.mean():.3f}, largest {ratio.max():.3f}" if len(ratio) else ""
@@ -82,7 +82,7 @@ def summary(name: str, cells: Cells) -> None:
 
 
 def covers(part: JudgeRates, rate: float) -> tuple[float, float, float]:
-    """Whether the interval contains the rate, its width, and that by human labels alone."""
+    """Whether the interval contains the rate, its width, and its width by human labels alone."""
     corrected, human = part.corrected, part.human
     return float(corrected.low <= rate <= corrected.high), corrected.high - corrected.low, human.high - human.low
 
@@ -103,7 +103,7 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
                 elif sampling == "by-judge":
                     for label in (False, True):
                         chosen[np.flatnonzero(judge == label)[: n // 2]] = True
-                else:  # a golden set from elsewhere, without a part in the judge's rate
+                else:  # an external golden set, which is not part of the judge's rate
                     extra = np.arange(n) % 2 == 0
                     gold = np.append(gold, extra)
                     judge = np.append(judge, judged(extra, tpr, tnr, rng))
@@ -119,7 +119,7 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
 
 
 def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
-    """Clusters of 5 and 10 outputs with an intraclass correlation of .3; whole clusters are labelled."""
+    """Clusters of 5 and 10 outputs with an intraclass correlation of .3, labelled as a whole."""
     result = {}
     for n_labelled_clusters in (20, 40, 80):
         cells = []
@@ -143,7 +143,7 @@ def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
 
 
 class Versions(NamedTuple):
-    """How often a difference is decided, the second version called better, and a differential error found."""
+    """Rates at which a difference is found, the second version called better, and a differential error found."""
 
     decided: float
     second_better: float
@@ -156,7 +156,7 @@ class Versions(NamedTuple):
 def versions(
     studies: int, rng: np.random.Generator, sampling: Literal["random", "by-judge"] = "random"
 ) -> dict[tuple[float, ...], Versions]:
-    """Two versions on the same items with 50 to 200 labels each, and a judge whose TNR is .70 and .45, or .70."""
+    """Two versions on the same items with 50 to 200 labels each, and a judge with TNR .70 and .45, or .70 for both."""
     result = {}
     for n, rate_a, rate_b, tnr_b, correlation in (
         (100, 0.6, 0.6, 0.45, 0.0),
@@ -209,12 +209,12 @@ def versions(
 
 
 def versions_by_judge(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], Versions]:
-    """The same with labels drawn by the judge's labels, half of them for each."""
+    """The same with labels sampled by the judge's labels, half of them for each."""
     return versions(studies, rng, "by-judge")
 
 
 def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], tuple[float, float]]:
-    """Ten equal slices: how often any finding is named (false), and how often a slice with a TNR of .3 is (true)."""
+    """Ten equal slices: rates of any (false) finding, and of a (true) finding for a slice with TNR .3."""
     result = {}
     for rate, tnr_first in ((0.5, 0.8), (0.9, 0.8), (0.5, 0.3)):
         named = []
@@ -241,7 +241,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
 
 
 def scores(studies: int, rng: np.random.Generator) -> Cells:
-    """A judge that gives scores; strata are bins of scores."""
+    """A judge with scores; strata are bins of scores."""
     cells = []
     for n, rate, gap in product((50, 100, 200), (0.1, 0.5, 0.8), (0.0, 1.0, 2.5)):
         seen = []
@@ -264,7 +264,7 @@ def scores(studies: int, rng: np.random.Generator) -> Cells:
 
 
 def measures(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], dict[str, float]]:
-    """Measures of agreement: two labels, clusters of 5 (intraclass correlation .3), and 3 to 10 labels."""
+    """Measures of agreement for two labels, clusters of 5 (intraclass correlation .3), and 3 to 10 labels."""
     result = {}
     names = ("tpr", "tnr", "ppv", "accuracy", "kappa", "mcc", "f1", "ac1")
     for n, rate, (tpr, tnr), size in (
@@ -321,9 +321,9 @@ def _covered(
 
 
 def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, float], tuple[float, float]]:
-    """The alternative annotator test by outputs and by clusters: how often a judge passes that is worse by epsilon.
+    """Alternative annotator test by outputs and by clusters: rate at which a judge passes that is worse by epsilon.
 
-    The judge's accuracy varies by cluster (beta distribution with an intraclass correlation of .1 where clusters hold 5
+    The judge's accuracy varies by cluster (beta distribution with an intraclass correlation of .1 for clusters of 5
     outputs), and its mean is such that each annotator is better by exactly epsilon, or equal.
     """
     result = {}

@@ -1,4 +1,4 @@
-"""Simulated studies of any size, for `growth.py` and `waits.py`: one call a file, the same bytes for the same seed.
+"""Simulated studies of any size, for `growth.py` and `waits.py`; equal seeds give equal bytes.
 
 python benchmarks/studies.py scores FILE items=100 systems=3 metrics=3 people=1 aspects=1 seed=0
 python benchmarks/studies.py battles FILE battles=1000 models=130 judges=1 seed=0
@@ -15,7 +15,7 @@ import polars as pl
 
 
 def scores(*, items: int, systems: int, metrics: int, people: int = 1, aspects: int = 1, seed: int = 0) -> pl.DataFrame:
-    """Long scores: outputs differ by system, item and themselves; people give 1 to 5, metrics more or less noise."""
+    """Long scores with effects of system, item and output; annotators rate from 1 to 5, metrics vary in noise."""
     rng = np.random.default_rng(seed)
     quality, ease = rng.normal(size=systems) * 0.4, rng.normal(size=items)
     item = names("item", items).gather(np.repeat(np.arange(items), systems))
@@ -34,7 +34,7 @@ def scores(*, items: int, systems: int, metrics: int, people: int = 1, aspects: 
 
 
 def battles(*, battles: int, models: int, judges: int = 0, seed: int = 0) -> pl.DataFrame:
-    """Battles of models that are met unequally often, a fifth of them ties, by people and by judges."""
+    """Battles of models with unequal frequencies, a fifth of them ties, by annotators and by judges."""
     rng = np.random.default_rng(seed)
     first = rng.choice(models, size=battles, p=rng.dirichlet(np.full(models, 2.0)))
     second = (first + rng.integers(1, models, size=battles)) % models
@@ -69,7 +69,7 @@ def winners(ahead: np.ndarray, tied: np.ndarray) -> pl.Series:
 
 
 def write(frame: pl.DataFrame, path: Path) -> None:
-    """By the suffix of the file."""
+    """Write in the format of the suffix."""
     {".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson, ".csv": frame.write_csv}[path.suffix](path)
 
 

@@ -1,8 +1,8 @@
-"""Texts made safe when a study is made: a whole study of real texts, and texts that are made to be slow.
+"""Sanitising texts when a study is created: a study of real texts, and texts that are slow to render.
 
-`python benchmarks/study_texts.py` uses ../shared/data/summeval where it is there (1,600 outputs), else random texts of
-its size. A hostile text is shown as Markdown with formulas in a process of its own, as in a study: what takes longer
-than its time is ended and shown plain, and so is what would lose words.
+`python benchmarks/study_texts.py` uses ../shared/data/summeval if available (1,600 outputs), otherwise random texts of
+equal size. A hostile text is rendered as Markdown with formulas in a separate process, as in a study. Texts that exceed
+their time limit or would lose words are shown unformatted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOSTILE = {
 
 
 def texts() -> tuple[Study, str]:
-    """The real outputs, or as many random ones."""
+    """Real outputs, or as many random ones."""
     if SUMMEVAL.exists():
         return cu.read(SUMMEVAL), "SummEval"
     rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def texts() -> tuple[Study, str]:
 
 
 def made(study: Study, how: Render) -> float:
-    """Seconds to make a study."""
+    """Seconds to create a study."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         cu.annotate.new(study, Path(folder) / "study.db", plan=StudyPlan(texts=StudyTexts(render=how)))

@@ -1,10 +1,10 @@
-"""The safety net of a redesign: every table of every question on four studies, written out and compared.
+"""Write every table of every question on four studies, and compare two versions of them.
 
     python benchmarks/tables.py write before/        # with the code before
     python benchmarks/tables.py write after/         # with the code after
     python benchmarks/tables.py compare before/ after/ --renamed renamed.txt
 
-Lines of `renamed.txt` are `question.table.old=new`. Timings and the order of rows do not count.
+Lines of `renamed.txt` are `question.table.old=new`. Computation times and the order of rows are ignored.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ STUDIES: dict[str, tuple[Callable[[], cu.Study], dict[str, Any], str | None]] = 
         "Coherence",
     ),
 }
-"""Name to how it is read, what is selected, and the target of combinations."""
+"""Name of a study to the function that reads it, its options, and the target of combinations."""
 
 
 def answers(name: str) -> Iterator[tuple[str, Any]]:
-    """Every question of a study with few resamples, and its answer."""
+    """Every question on a study with few resamples, and its answer."""
     read, chosen, target = STUDIES[name]
     study = read()
     people = {option: value for option, value in chosen.items() if option != "metrics"}
@@ -86,7 +86,7 @@ def write(folder: Path, names: list[str]) -> None:
 
 
 def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
-    """How many tables differ; says where."""
+    """Print the differences, and return the number of tables that differ."""
     differing = 0
     for path in sorted(before.iterdir()):
         told = path.name.removesuffix(path.suffix)
@@ -130,7 +130,7 @@ def _differences(old: pl.DataFrame, new: pl.DataFrame) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write or compare."""
+    """Write tables, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     writing, comparing = verbs.add_parser("write"), verbs.add_parser("compare")

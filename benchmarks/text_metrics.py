@@ -1,7 +1,8 @@
-"""Metrics of texts: ours cold and from kept scores, against the usual loops; CIDEr against pycocoevalcap.
+"""Text metrics: ours without and with cached scores, compared with loops, and CIDEr with pycocoevalcap.
 
-`python benchmarks/text_metrics.py` uses ../shared/data/summeval where it is there (1,600 outputs, 11 references each),
-else random texts of its size. CPU seconds, all in one run. pycocoevalcap is asked where `.venv-oracles` has it.
+`python benchmarks/text_metrics.py` uses ../shared/data/summeval if available (1,600 outputs, 11 references each),
+otherwise random texts of equal size. Times are CPU seconds of one run. pycocoevalcap runs in `.venv-oracles` if
+available.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ print(time.process_time() - began)
 
 
 def texts() -> tuple[Study, str]:
-    """The real outputs, or as many random ones."""
+    """Real outputs, or as many random ones."""
     if SUMMEVAL.exists():
         return cu.read(SUMMEVAL), "SummEval"
     rng = np.random.default_rng(0)
@@ -76,7 +77,7 @@ def pairs(study: Study) -> list[tuple[str, list[str]]]:
 
 
 def loops(given: list[tuple[str, list[str]]]) -> None:
-    """A call an output, as in the examples of both packages; ROUGE one a reference."""
+    """One call per output, as in the examples of both packages; for ROUGE one per reference."""
     metrics: list[Any] = [BLEU(effective_order=True), CHRF(), CHRF(word_order=2)]
     for metric in metrics:
         for output, references in given:
@@ -95,7 +96,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def pycocoevalcap(study: Study) -> float | None:
-    """CPU seconds of the scores of all systems, in the interpreter that has it."""
+    """CPU seconds of the scores of all systems, in the interpreter with pycocoevalcap."""
     if not ORACLE.exists():
         return None
     assert study.outputs is not None
@@ -111,7 +112,7 @@ def main() -> None:
     study, name = texts()
     given = pairs(study)
     n = sum(len(references) for _, references in given)
-    cu.score(study, ["length"])  # what is loaded once is no part of it
+    cu.score(study, ["length"])  # one-time loading is not timed
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "kept.db"
         cold, warm = (seconds(lambda: cu.score(study, METRICS, cache=cache)) for _ in range(2))

@@ -1,8 +1,8 @@
-"""Agreement with people: loops over scipy, nlpstats, and the algorithms that mt-metrics-eval publishes, as plain loops.
+"""Agreement with human ratings: loops over scipy, nlpstats, and the algorithms of mt-metrics-eval as loops.
 
-The package "mt-metrics-eval" of the index is not that tool, so tie calibration (Deutsch, Foster and Freitag 2023,
-"Ties Matter", Algorithm 1) and soft pairwise accuracy (Thompson, Mathur, Deutsch and Khayrallah 2024) are written here
-from the papers, without looking at how ours are made.
+The package "mt-metrics-eval" of the index is a different tool. Tie calibration (Deutsch, Foster and Freitag 2023, "Ties
+Matter", Algorithm 1) and soft pairwise accuracy (Thompson, Mathur, Deutsch and Khayrallah 2024) are therefore
+implemented here from the papers, independently of this package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAIRS = METRICS * (METRICS - 1) / 2
 
 
 def data(folder: Path) -> None:
-    """A complete study of SummEval's size: people's means of three ratings, so ties; metrics as doubles."""
+    """Complete study of SummEval's size: human means of three ratings, which tie, and continuous metric scores."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def arrays(folder: Path) -> tuple[Any, Any, Any]:
 
 
 def study(people: Any, metrics: Any) -> Any:
-    """The arrays as a study."""
+    """Study from the arrays."""
     import numpy as np
     import polars as pl
 
@@ -56,7 +56,7 @@ def study(people: Any, metrics: Any) -> Any:
 
 
 def every_statistic(folder: Path) -> Work:
-    """`agreement` as it is: all statistics, intervals of all, and tests between all metrics."""
+    """`agreement` with all statistics, their intervals, and tests between all metrics."""
     import custodes as cu
 
     given = study(*arrays(folder)[:2])
@@ -70,7 +70,7 @@ def every_statistic(folder: Path) -> Work:
 
 
 def by_scipy(folder: Path) -> Work:
-    """Three correlations of every metric; and in some resamples, for some metrics."""
+    """Three correlations for every metric, and for some metrics in some resamples."""
     import numpy as np
     from scipy import stats
 
@@ -93,7 +93,7 @@ def by_scipy(folder: Path) -> Work:
 
 
 def calibrated(folder: Path) -> Work:
-    """acc_eq with its epsilon, of all metrics."""
+    """acc_eq and epsilon of all metrics."""
     import numpy as np
 
     from custodes.stats.calibrated_accuracy import acc_eq
@@ -109,7 +109,7 @@ def calibrated(folder: Path) -> Work:
 
 
 def calibrated_by_a_loop(folder: Path) -> Work:
-    """Sort the differences of all items' pairs by size, and let each in turn become a tie; all items have as many."""
+    """Loop over the sorted absolute differences of all pairs, each as tie threshold; all items have as many pairs."""
     people, metrics, _ = arrays(folder)
     rows = people.tolist()
 
@@ -138,7 +138,7 @@ def calibrated_by_a_loop(folder: Path) -> Work:
 
 
 def soft(folder: Path) -> Work:
-    """Soft pairwise accuracy of all metrics, with the flips given."""
+    """Soft pairwise accuracy of all metrics, with given permutations."""
     import numpy as np
 
     from custodes.stats.accuracy import spa
@@ -153,7 +153,7 @@ def soft(folder: Path) -> Work:
 
 
 def soft_by_a_loop(folder: Path) -> Work:
-    """A p-value a pair of systems and rater, each by swapping the systems of random items; NumPy within a pair."""
+    """A p-value per pair of systems and rater, from swapping the systems on random items; NumPy within a pair."""
 
     people, metrics, flips = arrays(folder)
     signs = flips.astype(float)
@@ -178,7 +178,7 @@ def soft_by_a_loop(folder: Path) -> Work:
 
 
 def compared(folder: Path) -> Work:
-    """All pairs of metrics tested by within-item tau, all at once, beside everything else that `agreement` says."""
+    """Tests of all pairs of metrics by within-item tau, computed jointly with the other results of `agreement`."""
     import custodes as cu
 
     given = study(*arrays(folder)[:2])
@@ -191,7 +191,7 @@ def compared(folder: Path) -> Work:
 
 
 def by_nlpstats(folder: Path) -> Work:
-    """`correlate` of every metric, and `permutation_test` of the first pair, some permutations."""
+    """`correlate` for every metric, and `permutation_test` for the first pair with some permutations."""
     from nlpstats.correlations.correlations import correlate
     from nlpstats.correlations.permutation import permutation_test
 

@@ -1,4 +1,4 @@
-"""Margins from few labels of people and many of a metric: PPI++ by ppi_py, the mixture by NumPyro's NUTS."""
+"""Margins from few human labels and many metric labels: PPI++ by ppi_py, the mixture model by NumPyro's NUTS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNS = (1.0, 0.0, -1.0)
 
 
 def data(folder: Path) -> None:
-    """Tables [human, metric] of a mediocre metric, and what it says elsewhere."""
+    """Tables [human, metric] of a mediocre metric, and its labels on other items."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def tables(folder: Path) -> tuple[Any, Any]:
 
 
 def ppi(folder: Path) -> Work:
-    """All tables at once: counts are enough."""
+    """All tables at once, from counts."""
     import numpy as np
     from scipy.special import ndtri
 
@@ -49,7 +49,7 @@ def ppi(folder: Path) -> Work:
 
 
 def by_ppi_py(folder: Path) -> Work:
-    """A call a table, from labels."""
+    """One call per table, from labels."""
     import numpy as np
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 
@@ -70,7 +70,7 @@ def by_ppi_py(folder: Path) -> Work:
 
 
 def mixture(folder: Path) -> Work:
-    """Weighted exact draws until the error is as asked."""
+    """Weighted exact draws up to the required Monte Carlo error."""
     import numpy as np
 
     from custodes.stats.correction.estimator import Counts
@@ -86,7 +86,7 @@ def mixture(folder: Path) -> Work:
 
 
 def nuts(chains: int, warmup: int, draws: int) -> Any:
-    """A compiled function of (key, paired, metric_only, human_only) to p (chains, draws, 3) and mu, by NumPyro."""
+    """Compiled NumPyro function of (key, paired, metric_only, human_only) that returns p (chains, draws, 3) and mu."""
     import jax
     import numpyro
     from numpyro import distributions as dist
@@ -108,7 +108,7 @@ def nuts(chains: int, warmup: int, draws: int) -> Any:
 
 
 def by_nuts(folder: Path) -> Work:
-    """The sampler of this library's extra `nuts`, which is the model of the paper in NumPyro, compiled before."""
+    """Sampler of this package's extra `nuts`, the paper's model in NumPyro, compiled beforehand."""
     import jax
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Wins, ties and losses of all pairs of systems, people against metrics, from ratings in Parquet: pandas by hand."""
+"""Wins, ties and losses of all pairs of systems, humans against metrics, from Parquet, compared with pandas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ITEMS, SYSTEMS, EACH, METRICS = 100_000, 200, 5, 4
 
 
 def data(folder: Path) -> None:
-    """5 of 200 systems an item; scores are random doubles."""
+    """5 of 200 systems per item, with continuous random scores."""
     import numpy as np
     import pandas as pd
 
@@ -42,7 +42,7 @@ def theirs(folder: Path) -> Work:
     """Pivot, merge with itself, signs, crosstab by group."""
     import numpy as np
     import pandas as pd
-    import pyarrow.parquet as _  # noqa: F401 (its import is no part of it)
+    import pyarrow.parquet as _  # noqa: F401 (its import is not timed)
 
     def work() -> list[float]:
         frame = pd.read_parquet(folder / "ratings.parquet")

@@ -1,4 +1,4 @@
-"""Weights of a combined metric by Bayesian optimisation: as many evaluations, the same bounds."""
+"""Weights of a combined metric by Bayesian optimisation, with equal bounds and numbers of evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS, METRICS, INITIAL, ITERATIONS, SEEDS = 400, 6, 5, 60, 1
 
 
 def data(folder: Path) -> None:
-    """Scores that tell more or less of a target."""
+    """Scores that are more or less informative of a target."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def given(folder: Path) -> tuple[Any, Any]:
 
 
 def value(target: Any, predicted: Any) -> float:
-    """Spearman's correlation, the same code for both; 0 for a constant."""
+    """Spearman correlation with the same code for both sides; 0 for a constant."""
     import numpy as np
 
     ranks = [np.argsort(np.argsort(own)) for own in (target, predicted)]

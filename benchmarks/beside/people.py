@@ -1,4 +1,4 @@
-"""What people who answer say together: Dawid and Skene's model, and MACE, against crowd-kit."""
+"""Aggregation of annotators' labels: Dawid and Skene's model, and MACE, compared with crowd-kit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ITERATIONS, RESTARTS, STEPS = 100, 10, 50
 
 
 def data(folder: Path) -> None:
-    """Answers of people who know more or less; sorted by worker and label, as crowd-kit's MACE wants its rows."""
+    """Labels of annotators with different competence, sorted by worker and label as crowd-kit's MACE requires."""
     import numpy as np
     import pandas as pd
 

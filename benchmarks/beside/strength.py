@@ -1,4 +1,4 @@
-"""Strengths of systems from battles: one fit of Bradley and Terry's model, ties as half wins."""
+"""Strengths of systems from battles: one fit of the Bradley-Terry model, with ties as half wins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BATTLES, SYSTEMS, FEWER = 1_000_000, 130, 100_000
 
 
 def data(folder: Path, *, n: int = BATTLES) -> None:
-    """Battles of systems that are met unequally often; a quarter are ties."""
+    """Battles of systems with unequal frequencies; a quarter are ties."""
     import numpy as np
     import pandas as pd
 
@@ -31,7 +31,7 @@ def fewer(folder: Path) -> None:
 
 
 def by_custodes(folder: Path) -> Work:
-    """From names to strengths and 200 draws of them, which are their errors."""
+    """From names to strengths and 200 draws of them, as standard errors."""
     import numpy as np
     import polars as pl
 
@@ -61,7 +61,7 @@ def centred(strengths: Any) -> list[float]:
 
 
 def by_evalica(folder: Path) -> Work:
-    """Its fit alone, without errors."""
+    """Fit without standard errors."""
     import evalica
     import numpy as np
     import pandas as pd
@@ -101,7 +101,7 @@ def by_choix(folder: Path) -> Work:
 
 
 def by_arena_rank(folder: Path) -> Work:
-    """Its fit with errors of the sandwich, compiled in the first run."""
+    """Fit with sandwich standard errors, compiled in the first run."""
     import numpy as np
     import pandas as pd
     from arena_rank.models.bradley_terry import BradleyTerry

@@ -1,4 +1,4 @@
-"""BERTScore against bert-score, which wants PyTorch: with the environment of oracles (MiniLM-L6 in a package there)."""
+"""BERTScore compared with bert-score on MiniLM-L6, with PyTorch and weights of the environment of oracles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ITEMS = 10
 
 
 def data(folder: Path) -> None:
-    """Outputs and their references of some items, the weights of the model in 8 bits, and where those of 32 are."""
+    """Outputs and references of some items, 8-bit weights of the model, and the location of its 32-bit weights."""
     with gzip.open(TEXTS, "rt") as file:
         rows = [json.loads(line) for _, line in zip(range(ITEMS), file, strict=False)]
     (folder / "texts.json").write_text(json.dumps(rows))
